@@ -1,0 +1,110 @@
+"""``roofline analyze``: what binds a workload on a device."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings, warn
+
+if TYPE_CHECKING:
+    from roofline.report.model import Report
+    from roofline.workload.workload import Workload
+
+FORMATS = ("table", "json", "csv", "markdown")
+
+
+@reported
+def command(
+    workloads: Annotated[list[str], typer.Argument(help="Workload files, names of shipped workloads, or - for stdin.", show_default=False)],
+    hardware: Annotated[list[str] | None, typer.Option("-H", "--hardware", help="Profile name or file; repeat to compare.")] = None,
+    overrides: Annotated[list[str] | None, typer.Option("--set", help="Change a param, a setting or step.field: key=value.")] = None,
+    format_: Annotated[str | None, typer.Option("--format", help="table, json, csv or markdown.")] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file; its ending picks the format.")] = None,
+    explain: Annotated[bool, typer.Option("--explain", help="State every convention and show the arithmetic.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Check the workload's 'expect' block; exit 1 if one fails.")] = False,
+) -> None:
+    """Count FLOP and bytes per step, bound the time, and say what matters.
+
+    Examples:
+
+      roofline analyze gpt2_medium -H h100-sxm
+
+      roofline analyze w.yaml -H h100-sxm -H h200-sxm --set batch=16
+
+      roofline analyze w.yaml --format json -o report.json
+    """
+    chosen = chosen_format(format_, output, FORMATS)
+    reports = _reports(workloads, hardware or [], overrides or [])
+    for _, report in reports:
+        warn(report.warnings)
+    _deliver([r for _, r in reports], chosen, output, explain)
+    if check:
+        _check(reports)
+
+
+def _reports(names: list[str], devices: list[str], overrides: list[str]) -> list[tuple[Workload, Report]]:
+    import hashlib
+
+    from roofline.report.build import analyze
+    from roofline.report.model import Input
+    from roofline.spec.hardware import load_hardware
+    from roofline.spec.source import read_source
+    from roofline.spec.workload import load_workload
+
+    found = []
+    for name in names:
+        workload = load_workload(name, overrides)
+        inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
+        chosen: list[str | None] = [*devices] or [workload.hardware]
+        for device in chosen:
+            if device is None:
+                found.append((workload, analyze(workload, None, inputs)))
+                continue
+            profile = load_hardware(device)
+            text = read_source(profile.path).text
+            used = Input(role="hardware", path=device, sha256=hashlib.sha256(text.encode()).hexdigest())
+            found.append((workload, analyze(workload, profile, [*inputs, used])))
+    return found
+
+
+def _deliver(reports: list[Report], chosen: str, output: str | None, explain: bool) -> None:
+    if chosen == "json":
+        from roofline.report.store import comparison_json, to_json
+
+        deliver(to_json(reports[0]) if len(reports) == 1 else comparison_json(reports), output)
+    elif chosen == "csv":
+        from roofline.report.csv_view import to_csv
+
+        deliver("".join(to_csv(r) for r in reports), output)
+    elif chosen == "markdown":
+        from roofline.report.markdown import to_markdown
+
+        deliver("\n".join(to_markdown(r) for r in reports), output)
+    else:
+        _draw(reports, output, explain)
+
+
+def _draw(reports: list[Report], output: str | None, explain: bool) -> None:
+    from roofline.report.comparison import print_comparison
+    from roofline.report.text import print_report
+
+    if len(reports) == 1:
+        render(lambda c: print_report(reports[0], c, explained=explain), output)
+    else:
+        render(lambda c: print_comparison(reports, c), output)
+
+
+def _check(reports: list[tuple[Workload, Report]]) -> None:
+    from roofline.errors import GateFailedError, UsageError
+    from roofline.report.expect import check
+
+    outcomes = [o for workload, report in reports for o in check(report, workload.expect)]
+    if not outcomes:
+        raise UsageError("--check: the workload has no 'expect' block, so nothing was checked")
+    failed = [o for o in outcomes if not o.held]
+    for outcome in outcomes if not settings.quiet else failed:
+        note(f"{'ok' if outcome.held else 'FAILED'}: {outcome.message}")
+    if failed:
+        raise GateFailedError(f"{len(failed)} of {len(outcomes)} assertions failed")

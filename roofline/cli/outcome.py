@@ -1,0 +1,131 @@
+"""How a command ends: errors on stderr with their exit code, results on stdout or in a file, nothing else anywhere."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+
+from roofline.errors import RooflineError, UsageError, visible
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roofline.report.model import Notice
+
+
+@dataclass
+class Settings:
+    """What the global flags say."""
+
+    quiet: bool = False
+    debug: bool = False
+    color: str = "auto"
+
+
+settings = Settings()
+SUFFIX_FORMATS = {".json": "json", ".csv": "csv", ".md": "markdown"}
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def reported(command: _Command) -> _Command:
+    """Turn the errors of a command into a message on stderr and an exit code."""
+
+    @functools.wraps(command)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return command(*args, **kwargs)
+        except RooflineError as err:
+            if settings.debug:
+                raise
+            note(f"error: {err}" if type(err).__name__ != "InputError" else str(err))
+            raise typer.Exit(err.exit_code) from None
+
+    return wrapper  # type: ignore[return-value]
+
+
+def note(text: str) -> None:
+    """A message for a person, on stderr."""
+    encoding = sys.stderr.encoding or "ascii"
+    safe = "\n".join(visible(line) for line in text.split("\n"))
+    print(safe.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+def warn(warnings: Iterable[Notice]) -> None:
+    """Coded warnings on stderr, unless --quiet."""
+    if not settings.quiet:
+        for warning in warnings:
+            note(f"warning {warning.code}: {warning.message}")
+
+
+def chosen_format(given: str | None, output: str | None, known: tuple[str, ...]) -> str:
+    """The format asked for, else that of the file's ending, else the first known.
+
+    Raises:
+        UsageError: a format that is not known.
+    """
+    if given is None and output is not None:
+        given = SUFFIX_FORMATS.get(Path(output).suffix)
+    if given is None:
+        return known[0]
+    if given == "md":
+        given = "markdown"
+    if given not in known:
+        raise UsageError(f"unknown format '{given}'; known: {', '.join(known)}")
+    return given
+
+
+def deliver(text: str, output: str | None) -> None:
+    """The result: to stdout, or whole or not at all to a file."""
+    if output in (None, "-"):
+        encoding = sys.stdout.encoding or "utf-8"
+        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
+        sys.stdout.flush()
+        return
+    from roofline.report.store import write_text
+
+    write_text(str(output), text)
+
+
+def console(width: int | None = None) -> Console:
+    """A rich console for stdout: colour only where a person sees it, or where asked for."""
+    from rich.console import Console
+
+    forced = settings.color == "always" or (settings.color == "auto" and bool(os.environ.get("FORCE_COLOR")))
+    plain = settings.color == "never" or (
+        settings.color == "auto" and (bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb")
+    )
+    return Console(
+        force_terminal=True if forced and not plain else None,
+        no_color=plain or None,
+        color_system=None if plain else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        width=width,
+    )
+
+
+def render(draw: Callable[[Console], None], output: str | None) -> None:
+    """Draw on stdout, or as plain text into a file."""
+    if output in (None, "-"):
+        screen = console()
+        if not screen.is_terminal and "COLUMNS" not in os.environ:
+            screen.width = 200  # a pipe has no width; nothing is cut for one
+        draw(screen)
+        sys.stdout.flush()
+        return
+    import io
+
+    from rich.console import Console
+
+    stream = io.StringIO()
+    draw(Console(file=stream, width=200, no_color=True, highlight=False, markup=False, emoji=False))
+    deliver(stream.getvalue(), output)

@@ -1,0 +1,118 @@
+"""Every error a user can meet, and the exit code of each.
+
+    RooflineError                2   anything the user can repair
+    ├── InputError               2   problems in a file, all at once, each with its place
+    ├── UsageError               2   a command line that cannot be obeyed
+    ├── MissingCapabilityError   3   torch, a GPU, a profile or a baseline that is not there
+    ├── MeasurementInvalidError  4   a measurement that must not be believed
+    └── GateFailedError          1   an assertion or a regression gate that did not hold
+
+A traceback means a bug of ours, never a user's mistake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+MAX_SHOWN_SOURCE = 160
+"""Longest source line printed under a problem; longer ones are cut around the caret."""
+
+
+class RooflineError(Exception):
+    """Root of all errors that a user can repair."""
+
+    exit_code = 2
+
+
+class UsageError(RooflineError):
+    """The command line asks for something that does not exist or contradicts itself."""
+
+
+class MissingCapabilityError(RooflineError):
+    """Something needed is not on this machine: torch, a GPU, a profile, a baseline file."""
+
+    exit_code = 3
+
+
+class MeasurementInvalidError(RooflineError):
+    """A measurement that must not be used, with the likely causes."""
+
+    exit_code = 4
+
+
+class GateFailedError(RooflineError):
+    """A gate or an assertion did not hold."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong at one place of one file; lines and columns count from 1, 0 means the whole file."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+    source_line: str = ""
+
+    def render(self) -> str:
+        """``path:line:column: message``, then the source line and a caret."""
+        place = self.path if not self.line else f"{self.path}:{self.line}:{self.column}"
+        head = f"{visible(place)}: {visible(self.message)}"
+        if not self.source_line.strip():
+            return head
+        shown, caret_at = _around(self.source_line, self.column)
+        return f"{head}\n    {visible(shown)}\n    {' ' * caret_at}^"
+
+
+def _around(line: str, column: int) -> tuple[str, int]:
+    """The part of a long line that holds the column, and where the caret stands in what is printed."""
+    start = max(0, column - 1 - MAX_SHOWN_SOURCE // 2) if len(line) > MAX_SHOWN_SOURCE else 0
+    shown = line[start : start + MAX_SHOWN_SOURCE]
+    return shown, len(visible(shown[: max(0, column - 1 - start)]))
+
+
+class InputError(RooflineError):
+    """All problems found in the input, ordered by place."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(sorted(set(problems), key=lambda p: (p.path, p.line, p.column, p.message)))
+        super().__init__("\n".join(p.render() for p in self.problems))
+
+
+def visible(text: str) -> str:
+    """Text that is safe on a terminal: control and bidirectional characters shown as escapes.
+
+    >>> visible("a\\x1b[31mb\\u202e")
+    'a\\\\x1b[31mb\\\\u202e'
+    """
+    return "".join(c if not _dangerous(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+_BIDI = frozenset("\u061c\u200b\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff")
+
+
+def _dangerous(char: str) -> bool:
+    code = ord(char)
+    return code < 0x20 or 0x7F <= code < 0xA0 or char in _BIDI or 0xD800 <= code <= 0xDFFF
+
+
+def nearest(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
+    """The known names most like ``name``, best first, without regard to case."""
+    by_folded = {k.casefold(): k for k in known}
+    return [by_folded[m] for m in get_close_matches(name.casefold(), by_folded, n=count, cutoff=0.55)]
+
+
+def did_you_mean(name: str, known: Sequence[str]) -> str:
+    """A sentence that names the nearest known words, else lists them all.
+
+    >>> did_you_mean("bandwith", ["bandwidth", "size"])
+    "did you mean 'bandwidth'?"
+    """
+    close = nearest(name, known)
+    if close:
+        return "did you mean " + " or ".join(f"'{c}'" for c in close) + "?"
+    return "known: " + ", ".join(sorted(known)) if known else "none is known here"

@@ -1,0 +1,1 @@
+"""From work and rates to time: bound, composition, Amdahl."""

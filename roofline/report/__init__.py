@@ -1,0 +1,1 @@
+"""Reports: built, stored, compared, and shown."""

@@ -1,0 +1,73 @@
+"""From a workload and a device to the report: count, bound, compose, and say what matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from roofline import __version__
+from roofline.hardware.profile import Hardware
+from roofline.predict.compose import schedule
+from roofline.report.conventions import conventions
+from roofline.report.counted import Counted, count
+from roofline.report.model import SCHEMA, Input, Notice, Report, Row, Totals
+from roofline.report.rows import NO_HARDWARE, row_of
+from roofline.report.shape import encode
+from roofline.report.totals import totals_of
+from roofline.workload.workload import Workload
+
+
+def analyze(workload: Workload, hardware: Hardware | None, inputs: Sequence[Input] = ()) -> Report:
+    """The report of a workload on a device, or of its counts alone without one.
+
+    Raises:
+        UsageError: a step has no backward pass, or the device lacks a dtype or link that a step needs.
+    """
+    counted = [count(step, hardware, workload.traffic) for step in workload.steps]
+    total = schedule([c.task(c.time_s) for c in counted])
+    rows = tuple(row_of(c, hardware, workload.traffic, total) for c in counted)
+    totals = totals_of(counted, rows, hardware, total)
+    return Report(
+        schema=SCHEMA,
+        tool=f"roofline {__version__}",
+        workload=workload.name,
+        inputs=tuple(inputs),
+        hardware=_snapshot(hardware) if hardware else None,
+        params=dict(workload.params),
+        conventions=conventions(workload, hardware),
+        rows=rows,
+        totals=totals,
+        warnings=tuple(_warnings(counted, rows, totals, hardware, workload)),
+    )
+
+
+def _snapshot(hardware: Hardware) -> dict[str, Any]:
+    found: dict[str, Any] = encode(hardware)
+    found.pop("path")
+    return found
+
+
+def _warnings(
+    counted: Sequence[Counted], rows: Sequence[Row], totals: Totals, hardware: Hardware | None, workload: Workload
+) -> Iterator[Notice]:
+    if hardware is None:
+        yield Notice(code="W001", message=f"{NO_HARDWARE}: only FLOP, bytes and intensity are given")
+    if totals.memory.fits is False:
+        yield Notice(code="W002", message="the workload does not fit the device's memory")
+    for name, why in _unrated(counted, workload.traffic).items():
+        yield Notice(code="W003", message=f"{name} has no rate on {hardware.name if hardware else '?'} and cannot bind: {why}")
+    for row in rows:
+        if row.measured and row.measured.faster_than_bound:
+            yield Notice(
+                code="W004",
+                message=f"{row.id} was measured faster than its bound: the count, the profile or the measurement is wrong "
+                "(a working set that stays in L2, a sparse peak, a smaller shape)",
+            )
+    if workload.traffic != "compulsory":
+        yield Notice(code="W005", message=f"times are taken from {workload.traffic} bytes: they are not a lower bound")
+
+
+def _unrated(counted: Sequence[Counted], traffic: str) -> dict[str, str]:
+    """Resources that are needed and have no published rate. An inner level that moves no more than HBM cannot bind."""
+    missing = {name: why for c in counted if c.bound for name, why in c.bound.missing.items()}
+    return {name: why for name, why in missing.items() if traffic != "compulsory" or name not in ("l2", "smem")}

@@ -1,0 +1,67 @@
+"""Several reports side by side: the same steps on several devices, or several ways to do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from roofline.report.columns import Column, binds, number, seconds
+from roofline.report.model import Report
+from roofline.report.sentences import closing, times
+from roofline.report.text import _line, can_encode, print_columns
+from roofline.units import Dimension, format_quantity
+
+
+def labels(reports: Sequence[Report]) -> list[str]:
+    """What tells the reports apart: the device, the workload, or both."""
+    devices = [str(r.hardware["name"]) if r.hardware else "no device" for r in reports]
+    names = [r.workload for r in reports]
+    if len(set(names)) == 1:
+        return devices
+    if len(set(devices)) == 1:
+        return names
+    return [f"{n} on {d}" for n, d in zip(names, devices, strict=True)]
+
+
+def summary(reports: Sequence[Report], ascii_: bool = False) -> list[Column]:
+    """One line a report: work, time, what binds, and the time against the first."""
+    totals = [r.totals for r in reports]
+    first = totals[0].bound.time_s if totals[0].bound else None
+    flop = [t.flop["tensor"] + t.flop["vector"] for t in totals]
+    bounds = [t.bound for t in totals]
+    against = [times(first / b.time_s) if first and b and b.time_s else "-" for b in bounds]
+    return [
+        Column("", tuple(labels(reports)), right=False),
+        Column("FLOP", tuple(format_quantity(f, Dimension.FLOP) for f in flop), priority=3),
+        Column("HBM", tuple(format_quantity(t.bytes["hbm"], Dimension.BYTES) for t in totals), priority=2),
+        Column("FLOP/B", tuple(number(t.intensity_flop_per_byte["hbm"]) for t in totals), priority=1),
+        Column("memory", tuple(format_quantity(t.memory.needed_bytes, Dimension.BYTES) for t in totals), priority=4),
+        Column("binds", tuple((b.limiter or "nothing") if b else "-" for b in bounds), right=False),
+        Column("bound", tuple(seconds(b.time_s if b else None, ascii_) for b in bounds)),
+        Column("speed", tuple(against)),
+    ]
+
+
+def by_step(reports: Sequence[Report], ascii_: bool = False) -> list[Column]:
+    """The time and limiter of each step in each report."""
+    ids = list(dict.fromkeys(row.id for r in reports for row in r.rows))
+    found = [Column("step", tuple(ids), right=False)]
+    for label, report in zip(labels(reports), reports, strict=True):
+        rows = [report.row(i) for i in ids]
+        cells = tuple(f"{seconds(row.bound.time_s * row.repeat, ascii_)} {binds(row)}" if row and row.bound else "-" for row in rows)
+        found.append(Column(label, cells))
+    return found
+
+
+def print_comparison(reports: Sequence[Report], console: Console) -> None:
+    """The totals, the steps, and what binds each."""
+    ascii_ = not can_encode(console)
+    print_columns(summary(reports, ascii_), console)
+    console.print()
+    print_columns(by_step(reports, ascii_), console)
+    for label, report in zip(labels(reports), reports, strict=True):
+        console.print()
+        console.print(_line(f"{label}:", "bold"))
+        for sentence in closing(report):
+            console.print(_line(f"  {sentence}"))

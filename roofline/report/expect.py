@@ -1,0 +1,69 @@
+"""Assertions of a workload file against its report, for ``analyze --check``."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from roofline.errors import UsageError
+from roofline.report.model import Report
+from roofline.report.paths import limit, lookup
+from roofline.workload.workload import Expectation
+
+CLOSE = 1e-9
+"""Relative difference under which two numbers are equal."""
+
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether an assertion held, and the sentence that says so."""
+
+    expectation: Expectation
+    held: bool
+    message: str
+
+
+def check(report: Report, expectations: tuple[Expectation, ...]) -> tuple[Outcome, ...]:
+    """Every assertion against the report.
+
+    Raises:
+        UsageError: an assertion names nothing in the report, or compares what has no order.
+    """
+    return tuple(_outcome(report, e) for e in expectations)
+
+
+def _outcome(report: Report, e: Expectation) -> Outcome:
+    actual = lookup(report, e.path)
+    held = _holds(actual, e)
+    shown = f"{actual:.6g}" if isinstance(actual, float) else str(actual).lower() if isinstance(actual, bool) else str(actual)
+    verb = "holds" if held else "does not hold"
+    return Outcome(e, held, f"{e.path} {e.comparison} {e.value}: {verb} (it is {shown})")
+
+
+def _holds(actual: Any, e: Expectation) -> bool:
+    wanted = str(e.value).strip()
+    number = None if isinstance(actual, (bool, str)) or actual is None else limit(e.path, wanted)
+    if e.comparison in ("==", "!="):
+        return _equal(actual, wanted, number) is (e.comparison == "==")
+    if actual is None:
+        return False
+    if number is None or isinstance(actual, (bool, str)):
+        raise UsageError(
+            f"expect {e.path}: '{wanted}' cannot be compared with '{e.comparison}'; write a number with its unit, such as '5 ms'"
+        )
+    return _ORDER[e.comparison](actual, number)
+
+
+def _equal(actual: Any, wanted: str, number: float | None) -> bool:
+    if isinstance(actual, bool):
+        return wanted == str(actual).lower()
+    if number is not None and isinstance(actual, (int, float)):
+        return math.isclose(actual, number, rel_tol=CLOSE)
+    return wanted == ("null" if actual is None else str(actual))

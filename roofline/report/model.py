@@ -1,0 +1,191 @@
+"""The report: what `analyze` found, as data. JSON is written from these classes and everything else is a view of them.
+
+Figures of a row are those of one execution; ``repeat`` says how often it runs, and ``share`` and the totals include
+the repetitions. A value that cannot be given is null, and ``unavailable`` says why. Nothing here depends on the host
+or the time of day except ``environment``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+SCHEMA = 1
+"""Version of the report format; rises alone, see `roofline.report.store` for the upgrade chain."""
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Input:
+    """A file the report came from: its role, the path as given, and the hash of its text."""
+
+    role: str
+    path: str
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundResult:
+    """What nothing can beat: ``time_s`` = the largest of ``per_resource_s``; ``no_overlap_s`` their sum.
+
+    ``headroom`` is time over the next resource's time: how much the limiter can improve before the next one binds.
+    """
+
+    time_s: float
+    no_overlap_s: float
+    limiter: str | None
+    next: str | None
+    tied: bool
+    headroom: float | None
+    per_resource_s: Mapping[str, float]
+    missing: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EstimateResult:
+    """What the hardware will really take, with a band (filled by the estimator)."""
+
+    time_s: float
+    low_s: float
+    high_s: float
+    terms: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredResult:
+    """What one execution took; ``samples_s`` holds the raw samples where there are any.
+
+    ``achieved_per_s`` is work over time by resource (FLOP/s, B/s), ``share_of_peak`` that over the profile's rate.
+    """
+
+    time_s: float
+    source: str
+    samples_s: tuple[float, ...] | None = None
+    achieved_per_s: Mapping[str, float] = field(default_factory=dict)
+    share_of_peak: Mapping[str, float | None] = field(default_factory=dict)
+    faster_than_bound: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One step of the workload."""
+
+    id: str
+    op: str
+    direction: str
+    dtype: str
+    fields: Mapping[str, Scalar]
+    repeat: int
+    kernels: int
+    flop: Mapping[str, float]
+    useful_flop: float
+    bytes: Mapping[str, float]
+    traffic: Mapping[str, Mapping[str, float] | None]
+    link_bytes: Mapping[str, float]
+    intensity_flop_per_byte: Mapping[str, float | None]
+    ridge_flop_per_byte: Mapping[str, float | None]
+    bound: BoundResult | None
+    estimate: EstimateResult | None
+    measured: MeasuredResult | None
+    share: float | None
+    parameters: int
+    weight_bytes: float
+    cache_bytes: float
+    extra_memory_bytes: float
+    saved_bytes: float
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Does it fit: weights and caches stay, activations are those of the largest step."""
+
+    needed_bytes: float
+    weight_bytes: float
+    cache_bytes: float
+    activation_bytes: float
+    available_bytes: float | None
+    shortfall_bytes: float | None
+    fits: bool | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TotalBound:
+    """The whole: its critical path, and how long each resource is the limiter of a step on it."""
+
+    time_s: float
+    no_overlap_s: float
+    limiter: str | None
+    by_limiter_s: Mapping[str, float]
+    critical_path: tuple[str, ...]
+    lane_s: Mapping[str, float]
+    overlapped: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Headline:
+    """The sentence that matters, as data.
+
+    ``resource`` binds ``share`` of the time; were it free everywhere the whole would be ``best_speedup`` times
+    faster, and ``next_resource`` would bind. ``step`` is the largest step, ``step_limit_speedup`` what removing it
+    would give, and ``next_step`` the largest one then.
+    """
+
+    resource: str
+    share: float
+    best_speedup: float | None
+    next_resource: str | None
+    step: str
+    step_share: float
+    step_limit_speedup: float | None
+    next_step: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Sums over all steps and repetitions."""
+
+    kernels: int
+    flop: Mapping[str, float]
+    useful_flop: float
+    bytes: Mapping[str, float]
+    link_bytes: Mapping[str, float]
+    intensity_flop_per_byte: Mapping[str, float | None]
+    parameters: int
+    memory: Memory
+    bound: TotalBound | None
+    estimate: EstimateResult | None
+    measured: MeasuredResult | None
+    headline: Headline | None
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Notice:
+    """Something a reader must know, with a code that can be made fatal or ignored."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Everything `analyze` found about one workload on one device."""
+
+    schema: int
+    tool: str
+    workload: str
+    inputs: tuple[Input, ...]
+    hardware: Mapping[str, Any] | None
+    params: Mapping[str, Scalar]
+    conventions: Mapping[str, str]
+    rows: tuple[Row, ...]
+    totals: Totals
+    warnings: tuple[Notice, ...]
+    environment: Mapping[str, Scalar] = field(default_factory=dict)
+
+    def row(self, row_id: str) -> Row | None:
+        """The row of that id."""
+        return next((r for r in self.rows if r.id == row_id), None)

@@ -1,0 +1,60 @@
+"""One operator in words: its work, its bytes at every level, what binds it, and the cycles of one tile on chip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from roofline.hardware.profile import LEVELS, Hardware
+from roofline.predict.tile import TileCycles, tile_cycles
+from roofline.report.columns import intensity, seconds
+from roofline.report.model import Report, Row
+from roofline.report.sentences import explain, percent, resource
+from roofline.units import Dimension, format_quantity
+from roofline.workload.workload import Step
+
+
+def lines(report: Report) -> list[str]:
+    """Work, bytes, intensity and bound of the only row."""
+    row = report.rows[0]
+    flop = ", ".join(f"{e} {format_quantity(n, Dimension.FLOP)}" for e, n in row.flop.items() if n and e != "sfu")
+    special = f", {row.flop['sfu']:.4g} special functions" if row.flop["sfu"] else ""
+    found = [f"{row.op} ({row.direction}, {row.dtype}): {flop or 'no FLOP'}{special}; {row.kernels} kernels"]
+    found += [f"  {kind} bytes: {_levels(values)}" for kind, values in row.traffic.items() if values]
+    found.append(f"  intensity {intensity(row)} FLOP/B at hbm; extra memory {format_quantity(row.extra_memory_bytes, Dimension.BYTES)}")
+    return found + _bound(row, report)
+
+
+def _levels(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{level} {format_quantity(values[level], Dimension.BYTES)}" for level in reversed(LEVELS) if values[level])
+
+
+def _bound(row: Row, report: Report) -> list[str]:
+    b = row.bound
+    if b is None or report.hardware is None:
+        return []
+    ridge = row.ridge_flop_per_byte["hbm"]
+    tied = f", tied with {b.next}" if b.tied else ""
+    found = [
+        f"On {report.hardware['name']}: at least {seconds(b.time_s, True)}, {resource(b.limiter)} binds{tied}"
+        + (f"; ridge {ridge:.1f} FLOP/B" if ridge else "")
+    ]
+    found += [f"  {line}" for line in explain(report)[len(report.conventions) + 3 :] if " / " in line]
+    peak = b.per_resource_s.get("tensor") or b.per_resource_s.get("vector")
+    if peak and b.time_s:
+        found.append(f"  at most {percent(peak / b.time_s)} of the compute peak")
+    return found
+
+
+def tile_lines(step: Step, hardware: Hardware) -> list[str]:
+    """Cycles of one tile step on chip, where the operator has one and the profile knows the rates."""
+    found: TileCycles | None = tile_cycles(step.op, step.direction, hardware)
+    if found is None:
+        return []
+    cycles = ", ".join(f"{name} {value:g}" for name, value in found.cycles.items())
+    limit = f"; {percent(found.tensor_ceiling)} of the tensor peak at most" if found.tensor_ceiling < 1 else ""
+    tied = [n for n, c in found.cycles.items() if c == max(found.cycles.values())]
+    verdict = f"{' and '.join(tied)} tie" if len(tied) > 1 else f"{tied[0]} binds"
+    return [
+        f"One {found.tile_m}x{found.tile_n} tile step, cycles per {hardware.processor_label}: {cycles}: {verdict}{limit}",
+        f"  shared memory {format_quantity(found.smem_bytes, Dimension.BYTES, binary=True)} for the tiles",
+    ]

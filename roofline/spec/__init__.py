@@ -1,0 +1,1 @@
+"""Files to values: YAML and JSON text to profiles and workloads."""

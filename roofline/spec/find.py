@@ -1,0 +1,88 @@
+"""Names to files: profiles and workloads by path, in the project, in the user's folder, or as shipped.
+
+Shipped files lie in the top-level folders ``hardware_specs`` and ``workloads`` of a checkout, and under
+``roofline/_data`` of an installed wheel. An editable install has no copy of its own and finds the checkout.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from pathlib import Path
+
+from roofline.errors import UsageError, did_you_mean
+
+PACKAGE = Path(__file__).resolve().parent.parent
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+def shipped(folder: str) -> Path:
+    """The folder as shipped: inside the installed package, else beside it in the checkout."""
+    packaged = PACKAGE / "_data" / folder
+    return packaged if packaged.is_dir() else PACKAGE.parent / folder
+
+
+def _user_folder(folder: str) -> Path:
+    configured = os.environ.get("ROOFLINE_CONFIG_DIR")
+    if configured:
+        return Path(configured) / folder
+    base = os.environ.get("APPDATA") if os.name == "nt" else os.environ.get("XDG_CONFIG_HOME")
+    return (Path(base) if base else Path.home() / ".config") / "roofline" / folder
+
+
+def folders(folder: str) -> tuple[Path, ...]:
+    """Where names are looked up, first match wins: the working directory, the user's folder, the shipped ones."""
+    return (Path.cwd() / folder, _user_folder(folder), shipped(folder))
+
+
+@lru_cache(maxsize=16)
+def _listing(folders_: tuple[Path, ...]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for folder in folders_:
+        if folder.is_dir():
+            for path in sorted(folder.rglob("*")):
+                if path.suffix in SUFFIXES and path.is_file():
+                    found.setdefault(path.stem, path)
+    return found
+
+
+def hardware_names() -> list[str]:
+    """All profile names that can be found, sorted."""
+    return sorted(_listing(folders("hardware_specs")))
+
+
+def workload_names() -> list[str]:
+    """All workload names that can be found, sorted."""
+    return sorted(_listing(folders("workloads")))
+
+
+def is_path(name: str) -> bool:
+    """Whether a name on the command line means a file: it has a separator or a known ending, or is ``-``."""
+    return name == "-" or os.sep in name or "/" in name or name.endswith(SUFFIXES)
+
+
+def _find(name: str, folder: str, what: str) -> Path:
+    if is_path(name):
+        return Path(name)
+    found = _listing(folders(folder))
+    if name not in found:
+        raise UsageError(f"unknown {what} '{name}'; {did_you_mean(name, list(found))}")
+    return found[name]
+
+
+def find_hardware(name: str) -> Path:
+    """The profile's file.
+
+    Raises:
+        UsageError: no such name; the message names the nearest.
+    """
+    return _find(name, "hardware_specs", "hardware profile")
+
+
+def find_workload(name: str) -> Path:
+    """The workload's file; a path is taken as it is.
+
+    Raises:
+        UsageError: no such name; the message names the nearest.
+    """
+    return _find(name, "workloads", "workload")
