@@ -18,7 +18,7 @@ def command(
     Example: roofline validate workloads/*.yaml
     """
     from roofline.errors import InputError, Problem, RooflineError
-    from roofline.spec.kind import load_any
+    from roofline.spec.load import load_any
 
     problems: list[Problem] = []
     for name in files:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.report.columns import Column
 from roofline.report.diff import Diff, Quantity, RowChange, signed
 from roofline.report.markdown import code, table
-from roofline.report.sentences import resource
+from roofline.report.sentences import plural, resource
 
 MOST_ROWS = 20
 MOST_CHARACTERS = 60_000
@@ -14,17 +14,21 @@ MARKER = "<!-- roofline-diff -->"
 
 
 def verdict(found: Diff) -> str:
-    """One line: the gates if there are any, and the total."""
-    failed = [g for g in found.gates if not g.held]
-    gates = f"FAILED {len(failed)} of {len(found.gates)} gates; " if failed else f"{len(found.gates)} gates hold; " if found.gates else ""
-    time = (
-        "total time unknown"
-        if found.total_time_ratio is None
-        else f"total time {signed(found.total_time_ratio)}"
-        if found.total_time_ratio != 1
-        else "total time unchanged"
-    )
-    return f"{gates}{time}; {counts(found)}"
+    """One line: the gates if there are any, the total, and what was compared."""
+    return "; ".join([*_gates(found), _time(found.total_time_ratio), counts(found)])
+
+
+def _gates(found: Diff) -> list[str]:
+    failed = sum(not g.held for g in found.gates)
+    if failed:
+        return [f"FAILED {failed} of {plural(len(found.gates), 'gate')}"]
+    return [f"{plural(len(found.gates), 'gate')} held"] if found.gates else []
+
+
+def _time(ratio: float | None) -> str:
+    if ratio is None:
+        return "total time unknown"
+    return "total time unchanged" if ratio == 1 else f"total time {signed(ratio)}"
 
 
 def counts(found: Diff) -> str:

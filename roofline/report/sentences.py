@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from roofline.predict.bound import kind_of
-from roofline.report.model import Headline, Memory, Report, Row
+from typing import TYPE_CHECKING
+
 from roofline.units import Dimension, format_quantity
+
+if TYPE_CHECKING:  # the sentences of `roofline amdahl` need neither operators nor the report
+    from roofline.report.model import Headline, Memory, Report, Row
 
 
 def percent(share: float) -> str:
@@ -22,8 +25,19 @@ def times(factor: float | None) -> str:
     return "without limit" if factor is None else f"{factor:.2f}x" if factor < 100 else f"{factor:.0f}x"
 
 
+def plural(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "gate")
+    '1 gate'
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def resource(name: str | None) -> str:
     """A resource with its kind: ``hbm (memory)``."""
+    from roofline.predict.bound import kind_of
+
     return "nothing" if name is None else f"{name} ({kind_of(name)})"
 
 
@@ -89,6 +103,8 @@ def _arithmetic(row: Row, report: Report) -> list[str]:
             rate = amount / time
             shown = format_quantity(amount, unit)
             per_s = format_quantity(rate, Dimension.BYTES_PER_S if unit is Dimension.BYTES else Dimension.FLOP_PER_S)
+            if name == "sfu":
+                shown, per_s = shown.replace("FLOP", "op"), per_s.replace("FLOP", "op")
             mark = "   <- binds" if name == row.bound.limiter else ""
             lines.append(f"{name}: {shown} / {per_s} = {format_quantity(time, Dimension.SECONDS, ascii=True)}{mark}")
     for name, why in row.bound.missing.items():

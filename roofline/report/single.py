@@ -8,7 +8,7 @@ from roofline.hardware.profile import LEVELS, Hardware
 from roofline.predict.tile import TileCycles, tile_cycles
 from roofline.report.columns import intensity, seconds
 from roofline.report.model import Report, Row
-from roofline.report.sentences import explain, percent, resource
+from roofline.report.sentences import explain, percent, plural, resource
 from roofline.units import Dimension, format_quantity
 from roofline.workload.workload import Step
 
@@ -18,7 +18,7 @@ def lines(report: Report) -> list[str]:
     row = report.rows[0]
     flop = ", ".join(f"{e} {format_quantity(n, Dimension.FLOP)}" for e, n in row.flop.items() if n and e != "sfu")
     special = f", {row.flop['sfu']:.4g} special functions" if row.flop["sfu"] else ""
-    found = [f"{row.op} ({row.direction}, {row.dtype}): {flop or 'no FLOP'}{special}; {row.kernels} kernels"]
+    found = [f"{row.op} ({row.direction}, {row.dtype}): {flop or 'no FLOP'}{special}; {plural(row.kernels, 'kernel')}"]
     found += [f"  {kind} bytes: {_levels(values)}" for kind, values in row.traffic.items() if values]
     found.append(f"  intensity {intensity(row)} FLOP/B at hbm; extra memory {format_quantity(row.extra_memory_bytes, Dimension.BYTES)}")
     return found + _bound(row, report)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from roofline.errors import visible
@@ -53,17 +53,26 @@ def _line(text: str, style: str = "") -> Text:
 def print_columns(found: Sequence[Column], console: Console, *, last_is_total: bool = False) -> None:
     """A table without borders whose numbers are never cut: columns that do not fit are left out by name."""
     kept, dropped = fitting(found, console.width)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=True, header_style="bold")
-    for column in kept:
-        table.add_column(Text(column.heading), justify="right" if column.right else "left", no_wrap=True, overflow="ignore")
+    widths = [max(cell_len(c.heading), *(cell_len(visible(cell)) for cell in c.cells)) if c.cells else cell_len(c.heading) for c in kept]
     count = len(kept[0].cells) if kept else 0
+    _print_row([(c.heading, c.right, "bold") for c in kept], widths, console)
     for i in range(count):
-        style = "bold" if last_is_total and i == count - 1 else ""
-        table.add_row(*(Text(visible(c.cells[i]), style=_colour(c, i) or "") for c in kept), style=style)
-    console.print(table, soft_wrap=True)
+        bold = "bold " if last_is_total and i == count - 1 else ""
+        _print_row([(visible(c.cells[i]), c.right, bold + _colour(c, i)) for c in kept], widths, console)
     if dropped:
         console.print(_line(f"(columns left out at {console.width} columns: {', '.join(dropped)})", "dim"))
 
 
-def _colour(column: Column, i: int) -> str | None:
-    return COLOURS.get(kind_of(column.cells[i].split("=")[0])) if column.heading == "binds" and column.cells[i] != "-" else None
+def _print_row(cells: Sequence[tuple[str, bool, str]], widths: Sequence[int], console: Console) -> None:
+    row = Text()
+    for (text, right, style), width in zip(cells, widths, strict=True):
+        gap = " " * (width - cell_len(text))
+        row.append((gap if right else "") + text, style=style.strip()).append(("" if right else gap) + "  ")
+    row.rstrip()
+    console.print(row, no_wrap=True, overflow="ignore", crop=False, soft_wrap=True)
+
+
+def _colour(column: Column, i: int) -> str:
+    if column.heading != "binds":
+        return ""
+    return COLOURS.get(kind_of(column.cells[i].split("=")[0]), "") if column.cells[i] not in ("-", "nothing") else ""

@@ -41,9 +41,20 @@ def _refusal(path: str, message: str) -> InputError:
     return InputError([Problem(path, 0, 0, message)])
 
 
+_kept: tuple[IO[Any], bytes] | None = None
+"""The stream read last and what it gave: a pipe can be read once, and some commands need their workload twice."""
+
+
 def _read_stdin(stream: IO[Any] | None, most: int) -> bytes:
+    global _kept
     if stream is None:
         raise _refusal(STDIN_NAME, "standard input is closed; give a file name")
+    if _kept is None or _kept[0] is not stream:
+        _kept = stream, _drained(stream, most)
+    return _kept[1]
+
+
+def _drained(stream: IO[Any], most: int) -> bytes:
     try:
         data = getattr(stream, "buffer", stream).read(most)
     except (OSError, ValueError) as error:  # ValueError: the stream was closed

@@ -65,9 +65,20 @@ def _find(name: str, folder: str, what: str) -> Path:
     if is_path(name):
         return Path(name)
     found = _listing(folders(folder))
-    if name not in found:
-        raise UsageError(f"unknown {what} '{name}'; {did_you_mean(name, list(found))}")
-    return found[name]
+    if name in found:
+        return found[name]
+    if name and os.path.lexists(name):  # a file without an ending, or something that the reader refuses in its own words
+        return Path(name)
+    raise UsageError(f"unknown {what} '{name}'; {_mistaken(name, folder) or did_you_mean(name, list(found))}")
+
+
+def _mistaken(name: str, folder: str) -> str | None:
+    """What to do with a name of the other kind."""
+    if folder == "workloads" and name in hardware_names():
+        return f"it is a hardware profile: give it with -H {name}, or see 'roofline hardware show {name}'"
+    if folder == "hardware_specs" and name in workload_names():
+        return f"it is a workload: 'roofline analyze {name} -H PROFILE'"
+    return None
 
 
 def find_hardware(name: str) -> Path:

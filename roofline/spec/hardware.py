@@ -7,14 +7,16 @@ evaluated, so that derived figures follow the extending profile's own numbers.
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from roofline.dtypes import DTYPES
-from roofline.errors import did_you_mean
+from roofline.errors import InputError, did_you_mean
 from roofline.hardware.profile import KINDS, LEVELS, Absent, Figure, Hardware, Level, Link, Value
-from roofline.spec.find import find_hardware, hardware_names
+from roofline.spec.find import find_hardware, hardware_names, is_path
+from roofline.spec.kind import require
 from roofline.spec.schema import (
     INVALID,
     Choice,
@@ -32,6 +34,8 @@ from roofline.spec.source import MapNode, Node, Scalar, parse, read_source
 from roofline.units import Dimension, QuantityError, parse_quantity
 
 SCHEMA = 1
+MOST_EXTENDED = 16
+"""Longest chain of profiles of which each extends the next."""
 PER_CLOCK_TOLERANCE = 0.01
 """How far per_clock x processors x clocks.peak may lie from the stated peak: vendors round both."""
 MATRIX_DTYPES = tuple(dict.fromkeys(d.matrix for d in DTYPES.values()))
@@ -249,24 +253,26 @@ def load_hardware(name: str) -> Hardware:
 
 
 def _merged(path: Path, chain: tuple[Path, ...]) -> MapNode:
-    node = parse(read_source(path))
-    reader = Reader()
-    if not isinstance(node, MapNode):
-        reader.fail(node, "expected a hardware profile as a map")
-        reader.finish()
-        raise AssertionError("unreachable")
+    node = require(parse(read_source(path)), "a hardware profile")
     if "extends" not in node.entries:
         return node
-    parent = node.entries["extends"].value
+    base = _base(node.entries["extends"].value, chain)
+    return _overlay(_merged(base, (*chain, base)), node)
+
+
+def _base(parent: Node, chain: tuple[Path, ...]) -> Path:
+    """The file of an ``extends``: a name and never a path, so that a profile cannot reach out of the profile folders."""
     name = parent.text if isinstance(parent, Scalar) else ""
     if name not in hardware_names():
-        reader.fail(parent, f"unknown profile '{name}'; {did_you_mean(name, hardware_names())}")
-        reader.finish()
+        hint = "it takes a profile's name, not a path" if is_path(name) else did_you_mean(name, hardware_names())
+        raise InputError([parent.problem(f"extends: unknown profile '{name}'; {hint}")])
     base = find_hardware(name)
-    if base in chain:
-        reader.fail(parent, f"profiles extend each other in a circle: {' -> '.join(p.stem for p in (*chain, base))}")
-        reader.finish()
-    return _overlay(_merged(base, (*chain, base)), node)
+    if base.resolve() in [p.resolve() for p in chain]:
+        circle = " -> ".join(p.stem for p in (*chain, base))
+        raise InputError([parent.problem(f"profiles extend each other in a circle: {circle}")])
+    if len(chain) > MOST_EXTENDED:
+        raise InputError([parent.problem(f"more than {MOST_EXTENDED} profiles extend each other; write the figures out")])
+    return base
 
 
 def _overlay(base: MapNode, over: MapNode) -> MapNode:
@@ -308,8 +314,10 @@ def _check(values: dict[str, Any], node: MapNode, reader: Reader) -> None:
         reader.fail(node.entries["name"].value, "a profile name has lower-case letters, digits, '-' and '.' only")
     for pattern in values.get("match", ()):
         try:
-            re.compile(pattern)
-        except re.error as err:
+            with warnings.catch_warnings():  # a future change of the syntax is no mistake yet
+                warnings.simplefilter("ignore")
+                re.compile(pattern)
+        except (re.error, OverflowError, RecursionError) as err:
             reader.fail(node.entries["match"].value, f"'{pattern}' is not a regular expression: {err}")
     _check_sources(node, set(values.get("sources", {})), reader)
 

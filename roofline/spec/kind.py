@@ -1,23 +1,41 @@
-"""Telling a workload from a hardware profile by what is in the file."""
+"""Telling a workload from a hardware profile and from a report by what is in the file."""
 
 from __future__ import annotations
 
-from roofline.hardware.profile import Hardware
-from roofline.spec.hardware import load_hardware
-from roofline.spec.source import MapNode, parse, read_source
-from roofline.spec.workload import load_workload
-from roofline.workload.workload import Workload
+from roofline.errors import InputError
+from roofline.spec.source import MapNode, Node
 
-PROFILE_KEYS = frozenset({"engines", "levels", "processors", "vendor", "extends", "match"})
+_MARKS = {
+    "a workload": frozenset({"steps", "params", "execution", "expect"}),
+    "a hardware profile": frozenset({"engines", "levels", "processors", "vendor", "extends", "match", "clocks"}),
+    "a report": frozenset({"tool", "rows", "totals", "conventions", "reports"}),
+}
+"""Keys that no other kind of file has."""
+
+_USES = {
+    "a workload": "analyze it with 'roofline analyze FILE -H PROFILE'",
+    "a hardware profile": "name it with -H, or see it with 'roofline hardware show FILE'",
+    "a report": "compare it with another by 'roofline diff BASE HEAD'",
+}
 
 
-def load_any(path: str) -> Hardware | Workload:
-    """The file as what its keys say it is.
+def kind_of(node: Node) -> str | None:
+    """``a workload``, ``a hardware profile`` or ``a report``, by most keys; None where they do not tell."""
+    keys = node.entries.keys() if isinstance(node, MapNode) else ()
+    counts = {kind: len(marks & set(keys)) for kind, marks in _MARKS.items()}
+    first, second, *_ = sorted(counts, key=lambda kind: -counts[kind])
+    return first if counts[first] > counts[second] else None
+
+
+def require(node: Node, wanted: str) -> MapNode:
+    """The node as the top of that kind of file.
 
     Raises:
-        InputError: problems in the file.
+        InputError: it is no map, or a file of another kind; one sentence instead of a complaint about every key.
     """
-    node = parse(read_source(path))
-    if isinstance(node, MapNode) and PROFILE_KEYS & node.entries.keys():
-        return load_hardware(path)
-    return load_workload(path)
+    if not isinstance(node, MapNode):
+        raise InputError([node.problem(f"expected {wanted} as a map of keys to values")])
+    kind = kind_of(node)
+    if kind not in (None, wanted):
+        raise InputError([node.problem(f"expected {wanted}, but this is {kind}; {_USES[str(kind)]}")])
+    return node

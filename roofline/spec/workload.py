@@ -13,12 +13,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
 
-from roofline.errors import InputError, UsageError, did_you_mean
+from roofline.errors import UsageError, did_you_mean
 from roofline.ops import OPERATORS
 from roofline.ops.base import Op
 from roofline.predict.bound import TRAFFIC
 from roofline.spec.expression import ExpressionError, evaluate
 from roofline.spec.find import find_workload
+from roofline.spec.kind import require
 from roofline.spec.schema import (
     INVALID,
     Bool,
@@ -184,9 +185,7 @@ def load_workload(name: str, overrides: Sequence[str] = ()) -> Workload:
 
 def read_workload(source: Source, overrides: Sequence[str] = ()) -> Workload:
     """`load_workload` from text already read."""
-    root = parse(source)
-    if not isinstance(root, MapNode):
-        raise InputError([root.problem("expected a workload as a map with keys schema, params, steps")])
+    root = require(parse(source), "a workload")
     return _read(_overridden(root, overrides), source)
 
 
@@ -290,7 +289,8 @@ def _step(node: Node, dtype: str | None, reader: Reader) -> Step | None:
     if len(reader.problems) > before:
         return None
     op = cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})  # type: ignore[arg-type]
-    contradiction = op.check()
+    direction = values.get("pass", "forward")
+    contradiction = op.check() or (f"{cls.name} has no backward pass" if direction != "forward" and not op.backward() else None)
     if contradiction:
         reader.fail(node, contradiction)
         return None
@@ -298,7 +298,7 @@ def _step(node: Node, dtype: str | None, reader: Reader) -> Step | None:
         id=values.get("id", cls.name),
         op=op,
         repeat=values.get("repeat", 1),
-        direction=values.get("pass", "forward"),
+        direction=direction,
         after=values.get("after"),
         tied_to=values.get("tied_to"),
         measured_s=values.get("measured"),
@@ -359,55 +359,3 @@ def _expectations(node: Node | None, reader: Reader) -> tuple[Expectation, ...]:
         comparison, value = match.groups() if match else ("==", text.text)
         found.append(Expectation(path=path, comparison=comparison, value=value, line=entry.key.mark.line))
     return tuple(found)
-
-
-# --------------------------------------------------------------------------- overrides
-def _overridden(root: MapNode, overrides: Iterable[str]) -> MapNode:
-    for text in overrides:
-        key, equals, value = text.partition("=")
-        key = key.strip()
-        if not equals or not key:
-            raise UsageError(f"--set {text}: write key=value")
-        root = _override(root, key, value.strip())
-    return root
-
-
-def _override(root: MapNode, key: str, value: str) -> MapNode:
-    source = Source(f"--set {key}", f"{key}={value}")
-    new = Entry(Scalar(source, Mark(1, 1), key, False), Scalar(source, Mark(1, len(key) + 2), value, False))
-    if "." in key:
-        return _override_step(root, key, new)
-    params = root.entries.get("params")
-    if params is not None and isinstance(params.value, MapNode) and key in params.value.entries:
-        return _with(root, "params", replace(params, value=_with(params.value, key, new)))
-    if key in SETTINGS:
-        return _with(root, key, new)
-    known = [*(params.value.entries if params is not None and isinstance(params.value, MapNode) else ()), *SETTINGS]
-    raise UsageError(f"--set {key}: the workload has no such param; {did_you_mean(key, known)}; for a step write step.field=value")
-
-
-def _override_step(root: MapNode, key: str, new: Entry) -> MapNode:
-    step_id, _, name = key.partition(".")
-    steps = root.entries.get("steps")
-    if steps is None or not isinstance(steps.value, ListNode):
-        return root
-    items = list(steps.value.items)
-    ids = [_id_of(item) for item in items]
-    if step_id not in ids:
-        raise UsageError(f"--set {key}: no step is called '{step_id}'; {did_you_mean(step_id, [i for i in ids if i])}")
-    at = ids.index(step_id)
-    step = items[at]
-    assert isinstance(step, MapNode)
-    items[at] = _with(step, name, replace(new, key=replace(new.key, text=name)))
-    return _with(root, "steps", replace(steps, value=replace(steps.value, items=tuple(items))))
-
-
-def _id_of(node: Node) -> str | None:
-    if not isinstance(node, MapNode):
-        return None
-    entry = node.entries.get("id") or node.entries.get("op")
-    return entry.value.text if entry is not None and isinstance(entry.value, Scalar) else None
-
-
-def _with(node: MapNode, name: str, entry: Entry) -> MapNode:
-    return replace(node, entries={**node.entries, name: entry})
