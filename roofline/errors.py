@@ -19,6 +19,9 @@ from difflib import get_close_matches
 MAX_SHOWN_SOURCE = 160
 """Longest source line printed under a problem; longer ones are cut around the caret."""
 
+MAX_MESSAGE = 1000
+"""Longest message of a problem; longer ones quote a text of the user that is a mistake as a whole."""
+
 
 class RooflineError(Exception):
     """Root of all errors that a user can repair."""
@@ -61,18 +64,22 @@ class Problem:
     def render(self) -> str:
         """``path:line:column: message``, then the source line and a caret."""
         place = self.path if not self.line else f"{self.path}:{self.line}:{self.column}"
-        head = f"{visible(place)}: {visible(self.message)}"
+        said = self.message if len(self.message) <= MAX_MESSAGE else f"{self.message[:MAX_MESSAGE]}..."
+        head = f"{visible(place)}: {visible(said)}"
         if not self.source_line.strip():
             return head
         shown, caret_at = _around(self.source_line, self.column)
-        return f"{head}\n    {visible(shown)}\n    {' ' * caret_at}^"
+        return f"{head}\n    {shown}\n    {' ' * caret_at}^"
 
 
 def _around(line: str, column: int) -> tuple[str, int]:
-    """The part of a long line that holds the column, and where the caret stands in what is printed."""
+    """What is printed of a line, its part around the column where it is long, and where the caret stands in that."""
     start = max(0, column - 1 - MAX_SHOWN_SOURCE // 2) if len(line) > MAX_SHOWN_SOURCE else 0
     shown = line[start : start + MAX_SHOWN_SOURCE]
-    return shown, len(visible(shown[: max(0, column - 1 - start)]))
+    before = visible(shown[: max(0, column - 1 - start)])
+    if len(before) < MAX_SHOWN_SOURCE:
+        return visible(shown)[:MAX_SHOWN_SOURCE], len(before)
+    return visible(shown[max(0, column - 1 - start) :])[:MAX_SHOWN_SOURCE], 0  # binary: escapes are longer than what they show
 
 
 class InputError(RooflineError):

@@ -21,7 +21,10 @@ else:
 
 def is_array(*values: Any) -> bool:
     """Whether any value is an array rather than a Python number."""
-    return any(not isinstance(v, (int, float)) for v in values)
+    for value in values:  # noqa: SIM110  (asked thousands of times in a run; a generator takes three times as long)
+        if not isinstance(value, (int, float)):
+            return True
+    return False
 
 
 def maximum(a: Number, b: Number) -> Number:

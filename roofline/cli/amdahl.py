@@ -19,15 +19,16 @@ def number(text: str, option: str) -> float:
         UsageError: anything else, NaN included.
     """
     import math
+    import re
 
     from roofline.errors import UsageError
 
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if math.isnan(value) or (math.isinf(value) and text.strip().lower() not in ("inf", "+inf", "infinity")) or "_" in text:
-        raise UsageError(f"{option} '{text}' is not a number")
+    if text.strip().lower() in ("inf", "+inf", "infinity"):
+        return math.inf
+    plain = re.fullmatch(r"\s*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*", text)  # float() takes 1_0 and other digits
+    value = float(text) if plain else math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"{option} '{text if len(text) <= 40 else text[:40] + '...'}' is not a number that can be used")
     return value
 
 
@@ -117,16 +118,16 @@ def effect_data(effect: Effect) -> dict[str, Any]:
 
 def effect_lines(effect: Effect) -> list[str]:
     """The effect in plain sentences."""
+    import math
+
     from roofline.report.sentences import percent
 
-    lines = [
-        f"end to end {_times(effect.speedup)}: time 1.00 -> {effect.time:.4g}"
-        if effect.time < 0.01
-        else f"end to end {_times(effect.speedup)}: time 1.00 -> {effect.time:.2f}"
-    ]
-    lines.append(f"limit {_times(effect.limit)} if the changed {'part was' if len(effect.parts) == 1 else 'parts were'} free")
+    time = f"{effect.time:.2f}" if effect.time >= 0.01 else f"{effect.time:.4g}"
+    lines = [f"end to end {_times(effect.speedup)}: time 1.00 -> {time}"]
+    free = "the changed part was free" if len(effect.parts) == 1 else "the changed parts were free"
+    lines.append(f"limit {_times(effect.limit)} if {free}" if math.isfinite(effect.limit) else f"there is no limit if {free}")
     for part, share in zip(effect.parts, effect.new_shares, strict=True):
-        lines.append(f"part with {percent(part.fraction)} made {_times(part.speedup)} faster: new share {percent(share)}")
+        lines.append(f"part with {percent(part.fraction)} {_made(part.speedup)}: new share {percent(share)}")
     lines.append(f"unchanged {percent(effect.unchanged)}: new share {percent(effect.unchanged_new_share)}")
     lines.append(_verdict(effect))
     lines.append("(assumes that the parts run one after the other; where they overlap give a workload with 'after')")
@@ -136,11 +137,19 @@ def effect_lines(effect: Effect) -> list[str]:
 def _verdict(effect: Effect) -> str:
     from roofline.report.sentences import percent
 
+    if effect.time == 0:
+        return "This change is worth everything: nothing that takes time is left."
     gain = effect.speedup - 1
-    worth = f"{percent(abs(gain))} {'more' if gain >= 0 else 'less'} throughput end to end" if effect.time else "everything"
+    worth = f"{percent(abs(gain))} {'more' if gain >= 0 else 'less'} throughput end to end"
     biggest = max((*effect.new_shares, effect.unchanged_new_share))
     after = "the unchanged part" if biggest == effect.unchanged_new_share else "a changed part"
     return f"This change is worth {worth}; next: {after}, {percent(biggest)} of the new time."
+
+
+def _made(speedup: float) -> str:
+    import math
+
+    return "made free" if math.isinf(speedup) else f"made {_times(speedup)} faster"
 
 
 def _times(value: float) -> str:
@@ -156,10 +165,11 @@ def _inverse(fraction: float, target: float) -> dict[str, Any]:
 
     needed = required_speedup(fraction, target)
     limit = amdahl([Part(fraction, math.inf)]).limit
+    wanted = "a speedup without limit" if math.isinf(target) else f"{target:g}x"
     if needed is None:
-        line = f"{target:g}x end to end is out of reach: with this part free the whole is {_times(limit)} faster at most."
+        line = f"{wanted} end to end is out of reach: with this part free the whole is {_times(limit)} faster at most."
     else:
-        line = f"{target:g}x end to end needs this part {_times(needed)} faster (limit {_times(limit)})."
+        line = f"{wanted} end to end needs this part {_made(needed)} (limit {_times(limit)})."
     data = {
         "fraction": fraction,
         "target": target if math.isfinite(target) else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,6 +10,8 @@ import typer
 from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings, warn
 
 if TYPE_CHECKING:
+    from roofline.hardware.profile import Hardware
+    from roofline.report.largest import Largest
     from roofline.report.model import Report
     from roofline.workload.workload import Workload
 
@@ -24,6 +27,8 @@ def command(
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file; its ending picks the format.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="State every convention and show the arithmetic.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Check the workload's 'expect' block; exit 1 if one fails.")] = False,
+    largest: Annotated[str | None, typer.Option("--largest", help="Param to raise as far as memory allows, such as batch.")] = None,
+    memory_fraction: Annotated[float, typer.Option("--memory-fraction", help="Share of the memory that --largest may fill.")] = 1.0,
 ) -> None:
     """Count FLOP and bytes per step, bound the time, and say what matters.
 
@@ -34,17 +39,50 @@ def command(
       roofline analyze w.yaml -H h100-sxm -H h200-sxm --set batch=16
 
       roofline analyze w.yaml --format json -o report.json
+
+      roofline analyze llama3_70b_decode_tp8 --largest batch --memory-fraction 0.9
     """
     chosen = chosen_format(format_, output, FORMATS)
-    reports = _reports(workloads, hardware or [], overrides or [])
+    _refuse_stdin_twice(workloads)
+    answers: list[Largest] = []
+
+    def raised(name: str, profile: Hardware | None) -> list[str]:
+        """The overrides of a workload on a device, with the param of --largest at its answer."""
+        if largest is None:
+            return overrides or []
+        answers.append(_largest(name, profile, overrides or [], largest, memory_fraction))
+        return [*(overrides or []), answers[-1].override]
+
+    reports = _reports(workloads, hardware or [], overrides or [], raised)
     for _, report in reports:
         warn(report.warnings)
     _deliver([r for _, r in reports], chosen, output, explain)
+    for answer in answers:
+        _answer(answer.sentence(), on_stdout=chosen == "table" and output is None)
     if check:
         _check(reports)
 
 
-def _reports(names: list[str], devices: list[str], overrides: list[str]) -> list[tuple[Workload, Report]]:
+def _refuse_stdin_twice(names: list[str]) -> None:
+    from roofline.errors import UsageError
+
+    if names.count("-") > 1:
+        raise UsageError("standard input can be given once")
+
+
+def _reports(
+    names: list[str], devices: list[str], overrides: list[str], raised: Callable[[str, Hardware | None], list[str]]
+) -> list[tuple[Workload, Report]]:
+    from roofline.spec.workload import load_workload
+
+    found = []
+    for name in names:
+        chosen: list[str | None] = [*devices] or [load_workload(name, overrides).hardware]
+        found += [_report(name, device, raised) for device in chosen]
+    return found
+
+
+def _report(name: str, device: str | None, raised: Callable[[str, Hardware | None], list[str]]) -> tuple[Workload, Report]:
     import hashlib
 
     from roofline.report.build import analyze
@@ -53,20 +91,32 @@ def _reports(names: list[str], devices: list[str], overrides: list[str]) -> list
     from roofline.spec.source import read_source
     from roofline.spec.workload import load_workload
 
-    found = []
-    for name in names:
-        workload = load_workload(name, overrides)
-        inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
-        chosen: list[str | None] = [*devices] or [workload.hardware]
-        for device in chosen:
-            if device is None:
-                found.append((workload, analyze(workload, None, inputs)))
-                continue
-            profile = load_hardware(device)
-            text = read_source(profile.path).text
-            used = Input(role="hardware", path=device, sha256=hashlib.sha256(text.encode()).hexdigest())
-            found.append((workload, analyze(workload, profile, [*inputs, used])))
-    return found
+    profile = load_hardware(device) if device else None
+    workload = load_workload(name, raised(name, profile))
+    inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
+    if device and profile:
+        text = read_source(profile.path).text
+        inputs.append(Input(role="hardware", path=device, sha256=hashlib.sha256(text.encode()).hexdigest()))
+    return workload, analyze(workload, profile, inputs)
+
+
+def _largest(name: str, profile: Hardware | None, overrides: list[str], param: str, fraction: float) -> Largest:
+    from roofline.errors import UsageError
+    from roofline.report.largest import largest
+    from roofline.spec.find import find_workload
+    from roofline.spec.source import read_source
+
+    if profile is None:
+        raise UsageError("--largest needs a device whose memory to fill: add -H NAME")
+    return largest(read_source(str(find_workload(name))), overrides, profile, param, fraction)
+
+
+def _answer(sentence: str, *, on_stdout: bool) -> None:
+    """In other formats the report carries the answer as its param, and the sentence must not break them."""
+    if on_stdout:
+        deliver(sentence + "\n", None)
+    else:
+        note(sentence)
 
 
 def _deliver(reports: list[Report], chosen: str, output: str | None, explain: bool) -> None:
@@ -77,7 +127,7 @@ def _deliver(reports: list[Report], chosen: str, output: str | None, explain: bo
     elif chosen == "csv":
         from roofline.report.csv_view import to_csv
 
-        deliver("".join(to_csv(r) for r in reports), output)
+        deliver(to_csv(*reports), output)
     elif chosen == "markdown":
         from roofline.report.markdown import to_markdown
 

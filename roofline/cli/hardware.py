@@ -41,7 +41,7 @@ def show(
 
     Example: roofline hardware show h100-sxm --dtype bf16
     """
-    from roofline.report.hardware_view import details, figure_columns, ridge_columns, ridge_lines
+    from roofline.report.hardware_view import ceiling_columns, details, figure_columns, ridge_columns, ridge_lines
     from roofline.spec.hardware import load_hardware
 
     hardware = load_hardware(name)
@@ -50,6 +50,8 @@ def show(
         _deliver(details(hardware, dtype), list, chosen, output)
         return
     tables = [figure_columns(hardware), ridge_columns(hardware, dtype)]
+    if hardware.measured:
+        tables.append(ceiling_columns(hardware))
     _deliver(None, lambda: tables, chosen, output, f"{hardware.name}: {hardware.product}", ridge_lines(hardware, dtype))
 
 

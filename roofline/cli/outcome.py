@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import functools
+import io
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -53,6 +56,8 @@ def reported(command: _Command) -> _Command:
 
 def note(text: str) -> None:
     """A message for a person, on stderr."""
+    if sys.stderr is None:  # closed: print() would fall back to stdout, where only results belong
+        return
     encoding = sys.stderr.encoding or "ascii"
     safe = "\n".join(visible(line) for line in text.split("\n"))
     print(safe.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
@@ -72,7 +77,7 @@ def chosen_format(given: str | None, output: str | None, known: tuple[str, ...])
         UsageError: a format that is not known.
     """
     if given is None and output is not None:
-        given = SUFFIX_FORMATS.get(Path(output).suffix)
+        given = SUFFIX_FORMATS.get(Path(output).suffix.lower())
     if given is None:
         return known[0]
     if given == "md":
@@ -82,30 +87,65 @@ def chosen_format(given: str | None, output: str | None, known: tuple[str, ...])
     return given
 
 
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What a stream cannot encode, as JSON writes it, so that JSON stays JSON: by 16-bit units, never ``\\x``."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02x}{low:02x}" for high, low in zip(units[::2], units[1::2], strict=True)), error.end
+
+
+ESCAPED = "roofline.escaped"
+codecs.register_error(ESCAPED, _escaped)
+
+
 def deliver(text: str, output: str | None) -> None:
     """The result: to stdout, or whole or not at all to a file."""
     if output in (None, "-"):
-        encoding = sys.stdout.encoding or "utf-8"
-        sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-        sys.stdout.flush()
+        with _to_stdout():
+            encoding = sys.stdout.encoding or "utf-8"
+            sys.stdout.write(text.encode(encoding, ESCAPED).decode(encoding))
+            sys.stdout.flush()
         return
     from roofline.report.store import write_text
 
     write_text(str(output), text)
 
 
+@contextlib.contextmanager
+def _to_stdout() -> Iterator[None]:
+    """Writing to stdout, where a full disk or a closed stream is the user's to repair. A reader that left is not an error."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed; give -o FILE")
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as err:
+        abandon_stdout()
+        raise RooflineError(f"cannot write to standard output: {err.strerror or err}") from None
+
+
+def abandon_stdout() -> None:
+    """Leave nothing for the interpreter to flush into a stream that takes no more."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # a stream without a descriptor has nothing to flush
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def console(width: int | None = None) -> Console:
     """A rich console for stdout: colour only where a person sees it, or where asked for."""
     from rich.console import Console
 
+    if isinstance(sys.stdout, io.TextIOWrapper):  # rich writes names of users as they are, whatever stdout can encode
+        sys.stdout.reconfigure(errors=ESCAPED)
     forced = settings.color == "always" or (settings.color == "auto" and bool(os.environ.get("FORCE_COLOR")))
     plain = settings.color == "never" or (
         settings.color == "auto" and (bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb")
     )
     return Console(
         force_terminal=True if forced and not plain else None,
-        no_color=plain or None,
-        color_system=None if plain else "auto",
+        no_color=plain or (False if forced else None),
+        color_system=None if plain else "standard" if forced else "auto",
         highlight=False,
         markup=False,
         emoji=False,
@@ -116,14 +156,13 @@ def console(width: int | None = None) -> Console:
 def render(draw: Callable[[Console], None], output: str | None) -> None:
     """Draw on stdout, or as plain text into a file."""
     if output in (None, "-"):
-        screen = console()
-        if not screen.is_terminal and "COLUMNS" not in os.environ:
-            screen.width = 200  # a pipe has no width; nothing is cut for one
-        draw(screen)
-        sys.stdout.flush()
+        with _to_stdout():
+            screen = console()
+            if not screen.is_terminal and "COLUMNS" not in os.environ:
+                screen.width = 200  # a pipe has no width; nothing is cut for one
+            draw(screen)
+            sys.stdout.flush()
         return
-    import io
-
     from rich.console import Console
 
     stream = io.StringIO()

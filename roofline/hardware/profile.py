@@ -44,6 +44,25 @@ Value: TypeAlias = Figure | Absent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ceiling:
+    """What a device was measured to reach: the median, its 95 % interval, the fastest sample, the clock meanwhile.
+
+    Ceilings stand beside the published figures, under names such as ``hbm.copy`` and ``tensor.bf16.sustained``; bounds are
+    made from the published ones. ``kind`` is derived where a ceiling was worked out from a measured clock.
+    """
+
+    value: float
+    unit: str
+    kind: str
+    source: str
+    low: float | None = None
+    high: float | None = None
+    best: float | None = None
+    clock_hz: float | None = None
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """A memory level. ``size`` is per unit of ``scope`` (processor or device), ``bandwidth`` over the whole device."""
 
@@ -89,8 +108,19 @@ class Hardware:
     limits: Mapping[str, Value] = field(default_factory=dict)
     power: Mapping[str, Value] = field(default_factory=dict)
     price: Mapping[str, Value] = field(default_factory=dict)
+    measured: Mapping[str, Ceiling | Absent] = field(default_factory=dict)
     notes: str | None = None
     path: str = ""
+
+    def published(self, ceiling: str) -> Value | None:
+        """The profile's own figure for what a ceiling measures, None where there is no such figure."""
+        first, _, rest = ceiling.partition(".")
+        if first in self.levels:
+            return self.levels[first].bandwidth
+        if first in self.links:
+            return self.links[first].bandwidth
+        rates = {"tensor": self.tensor, "vector": self.vector, "sfu": {"": self.sfu}}.get(first, {})
+        return rates.get(rest.partition(".")[0])
 
     def matrix_engine(self, dtype_name: str) -> tuple[str, Value]:
         """The engine that multiplies matrices of this dtype, ``("tensor" | "vector", rate in FLOP/s)``.

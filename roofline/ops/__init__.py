@@ -1,18 +1,5 @@
-"""The operators. Importing this package registers all of them."""
+"""The operators: `OPERATORS` finds each by its YAML name and imports it then."""
 
-from roofline.ops import (  # noqa: F401  (imported for their registration)
-    gemm,
-    attention,
-    softmax,
-    norm,
-    elementwise,
-    embedding,
-    loss,
-    memory,
-    conv,
-    optimizer,
-    custom,
-)
-from roofline.ops.base import OPERATORS
+from roofline.ops.registry import OPERATORS
 
 __all__ = ["OPERATORS"]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, ceil_div, is_array, maximum, minimum, where
+from roofline.numeric import Number, anywhere, ceil_div, is_array, maximum, minimum, where
 from roofline.ops.base import (
     Counts,
     Machine,
@@ -80,13 +80,20 @@ class Attention(Op):
     # ---------------------------------------------------------------- shape
     def check(self) -> str | None:
         """Heads must divide, windows and split keys need what they stand on."""
-        if not is_array(self.heads, self.kv_heads) and self.kv_heads and self.heads % self.kv_heads:
+        if anywhere(self.heads % maximum(self.kv_heads, 1) > 0):
             return f"heads {self.heads} is not a multiple of kv_heads {self.kv_heads}"
-        if not is_array(self.window) and self.window and not self.causal:
+        if anywhere(self.window > 0) and not self.causal:
             return "window needs causal: true"
-        if self.implementation == "naive" and not is_array(self.kv_splits) and self.kv_splits != 1:
+        if self.implementation == "naive" and self._split:
             return "kv_splits needs implementation: flash"
+        if self._split and anywhere(self.kv_splits == 1):
+            return "kv_splits is 1 in some cases of a sweep and not in others, which have one kernel more; sweep them apart"
         return None
+
+    @property
+    def _split(self) -> bool:
+        """Whether a second kernel combines parts of the keys."""
+        return anywhere(self.kv_splits > 1)
 
     @property
     def _kv_heads(self) -> Number:
@@ -176,7 +183,7 @@ class Attention(Op):
 
     def _flash_passes(self) -> tuple[Pass, ...]:
         q, k, v, o = self.tensors()
-        if not is_array(self.kv_splits) and self.kv_splits == 1:
+        if not self._split:
             return (Pass("flash", (q, k, v), (o, self.row_statistics()), self.counts()),)
         partial = TensorSpec("partial", (self.kv_splits, self.rows, self._v_dim + 1), "fp32", "scratch")
         return (Pass("flash", (q, k, v), (partial,), self.counts()), Pass("combine", (partial,), (o,)))

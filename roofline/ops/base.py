@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, maximum, product, total, where
+from roofline.ops.registry import OPERATORS
 
 VECTOR_REGISTER_BYTES_PER_FLOP = 6
 """A fused multiply-add reads three 4-byte operands for 2 FLOP; the same width the register roof is derived from."""
@@ -231,9 +232,6 @@ class Op:
         return ()
 
 
-OPERATORS: dict[str, type[Op]] = {}
-"""All operators by YAML name, filled by `operator`."""
-
 _OpClass = TypeVar("_OpClass", bound=type[Op])
 
 
@@ -241,10 +239,8 @@ def operator(name: str, *, family: str, title: str, formula: str, source: str) -
     """Register an operator under its YAML name, with its formula and where that comes from."""
 
     def register(cls: _OpClass) -> _OpClass:
-        if name in OPERATORS and OPERATORS[name].__qualname__ != cls.__qualname__:
-            raise ValueError(f"operator '{name}' is defined twice")
         cls.name, cls.family, cls.title, cls.formula, cls.source = name, family, title, formula, source
-        OPERATORS[name] = cls
+        OPERATORS.add(name, cls)
         return cls
 
     return register

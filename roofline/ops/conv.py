@@ -85,7 +85,14 @@ class Conv2d(Op):
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """x[batch, in_channels, height, width], w[out_channels, in_channels / groups, kernel_h, kernel_w], bias, y."""
-        return (self._image("x", "in"), self._filters("w", "weight"), *self._biases("bias", "weight"), self._result("y", "out"))
+        x = replace(self._image("x", "in"), touched=self._touched())
+        return (x, self._filters("w", "weight"), *self._biases("bias", "weight"), self._result("y", "out"))
+
+    def _touched(self) -> Number:
+        """Elements of x under some window: strides wider than the window, as in a 1 x 1 shortcut, pass over the rest."""
+        rows = minimum(self.height, self.out_height * self.kernel)
+        columns = minimum(self.width, self.out_width * self.kernel_width)
+        return self.batch * self.in_channels * rows * columns
 
     def product(self) -> Gemm:
         """The implicit matrix product of one group."""

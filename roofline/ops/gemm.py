@@ -26,7 +26,7 @@ from roofline.ops.base import (
     operator,
     whole,
 )
-from roofline.ops.elementwise import FUNCTIONS
+from roofline.ops.functions import FUNCTIONS
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 
@@ -72,10 +72,9 @@ class _Product(Op):
 
     def _register_bytes(self, machine: Machine | None) -> Number:
         counts = self.counts()
-        lanes = counts.vector
         if machine is not None and not machine.has_matrix(self.dtype):
-            lanes = lanes + counts.tensor
-        return lanes * VECTOR_REGISTER_BYTES_PER_FLOP + 4 * self.m * self.n * self.products
+            return (counts.vector + counts.tensor) * VECTOR_REGISTER_BYTES_PER_FLOP
+        return counts.vector * VECTOR_REGISTER_BYTES_PER_FLOP + 4 * self.m * self.n * self.products
 
     def tiled(self, machine: Machine) -> Traffic:
         """Panels re-read from L2 for each tile of C, operands re-read from shared memory for each thread or MMA tile."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 from roofline.errors import UsageError
 
+SMALLEST_SPEEDUP, LARGEST_SPEEDUP = 1e-100, 1e100
+"""Beyond, times and their ratios would leave the range of a float."""
 SUM_TOLERANCE = 1e-9
 """How far rounded fractions may exceed 1 together."""
 
@@ -55,6 +57,8 @@ def check_speedup(speedup: float) -> None:
     """
     if not speedup > 0:
         raise UsageError(f"speedup {speedup:g} is out of range: above 0 (below 1 is slower, inf is the limit)")
+    if math.isfinite(speedup) and not SMALLEST_SPEEDUP <= speedup <= LARGEST_SPEEDUP:
+        raise UsageError(f"speedup {speedup:g} is out of range: from {SMALLEST_SPEEDUP:g} to {LARGEST_SPEEDUP:g}, or inf for the limit")
 
 
 def amdahl(parts: Sequence[Part]) -> Effect:

@@ -16,9 +16,8 @@ from roofline.hardware.profile import LEVELS, Absent, Figure, Hardware, Value, s
 from roofline.numeric import Number, anywhere, is_array, maximum, total
 from roofline.ops.base import Machine, Traffic, Work
 
-TRAFFIC = ("compulsory", "tiled", "cached")
-"""Which count of bytes the time is taken from: each operand once (a true bound), the tiling's own re-reads without a
-cache, or those filtered by L2."""
+REGISTER_HANDICAP = 0.99
+"""The register roof is derived from the same lanes as the vector peak; where rounding puts it a hair above, the lanes bind."""
 TIE = 0.95
 """Two resources within 5 % of each other are reported as tied."""
 MEMORY = ("hbm", "l2", "smem", "register")
@@ -116,7 +115,7 @@ def bound_of_times(times: Mapping[str, Number], missing: Mapping[str, str] | Non
         per_resource_s=times,
         limiter=limiter,
         next=following,
-        tied=(second >= longest * TIE) & (longest > 0),
+        tied=(second >= longest * TIE) & (longest > 0) & (following != "register"),
         missing=missing or {},
     )
 
@@ -147,17 +146,21 @@ def _ranked(times: Mapping[str, Number], longest: Number) -> tuple[Any, Any, Num
     """The first and second resource by time (the earlier one of equals), and the second's time."""
     if is_array(longest):
         return _ranked_arrays(times)
-    order = sorted(times, key=lambda name: -times[name])
+    order = sorted(times, key=lambda name: -times[name] * _handicap(name))
     used = [name for name in order if times[name] > 0]
     first, second = (used[0] if used else None), (used[1] if len(used) > 1 else None)
     return first, second, times[second] if second else 0.0
+
+
+def _handicap(name: str) -> float:
+    return REGISTER_HANDICAP if name == "register" else 1.0
 
 
 def _ranked_arrays(times: Mapping[str, Number]) -> tuple[Any, Any, Number]:
     import numpy as np
 
     names = np.array(list(times))
-    table = np.stack(np.broadcast_arrays(*times.values()))
+    table = np.stack(np.broadcast_arrays(*(times[name] * _handicap(name) for name in times)))
     first = table.argmax(axis=0)
     rest = table.copy()
     np.put_along_axis(rest, first[None], -1.0, axis=0)

@@ -10,23 +10,32 @@ from roofline.hardware.profile import Hardware
 from roofline.predict.compose import schedule
 from roofline.report.conventions import conventions
 from roofline.report.counted import Counted, count
-from roofline.report.model import SCHEMA, Input, Notice, Report, Row, Totals
+from roofline.report.model import SCHEMA, Input, Measurements, Notice, Report, Row, Totals
 from roofline.report.rows import NO_HARDWARE, row_of
 from roofline.report.shape import encode
 from roofline.report.totals import totals_of
 from roofline.workload.workload import Workload
 
 
-def analyze(workload: Workload, hardware: Hardware | None, inputs: Sequence[Input] = ()) -> Report:
+def analyze(
+    workload: Workload,
+    hardware: Hardware | None,
+    inputs: Sequence[Input] = (),
+    *,
+    measured: Measurements | None = None,
+) -> Report:
     """The report of a workload on a device, or of its counts alone without one.
+
+    ``measured`` are results of running the steps; without them a step's own ``measured`` time stands.
 
     Raises:
         UsageError: a step has no backward pass, or the device lacks a dtype or link that a step needs.
     """
     counted = [count(step, hardware, workload.traffic) for step in workload.steps]
     total = schedule([c.task(c.time_s) for c in counted])
-    rows = tuple(row_of(c, hardware, workload.traffic, total) for c in counted)
-    totals = totals_of(counted, rows, hardware, total)
+    found = measured or Measurements()
+    rows = tuple(row_of(c, hardware, workload.traffic, total, found.steps.get(c.step.id)) for c in counted)
+    totals = totals_of(counted, rows, hardware, total, found.whole)
     return Report(
         schema=SCHEMA,
         tool=f"roofline {__version__}",
@@ -37,6 +46,7 @@ def analyze(workload: Workload, hardware: Hardware | None, inputs: Sequence[Inpu
         conventions=conventions(workload, hardware),
         rows=rows,
         totals=totals,
+        environment=dict(found.environment),
         warnings=tuple(_warnings(counted, rows, totals, hardware, workload)),
     )
 

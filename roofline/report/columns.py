@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from roofline.report.model import Report, Row
+from roofline.report.model import Report, Row, arithmetic
 from roofline.report.sentences import percent
 from roofline.units import Dimension, format_quantity
 
@@ -35,7 +35,7 @@ def seconds(value: float | None, ascii_: bool = False) -> str:
 def intensity(row: Row) -> str:
     """FLOP per byte of HBM; 0 without FLOP, inf without bytes."""
     if row.bytes["hbm"] == 0:
-        return "inf" if row.flop["tensor"] + row.flop["vector"] else "-"
+        return "inf" if arithmetic(row.flop) else "-"
     return number(row.intensity_flop_per_byte["hbm"])
 
 
@@ -57,12 +57,11 @@ def columns(report: Report, ascii_: bool = False) -> list[Column]:
         return Column(heading, cells, right, priority)
 
     totals = report.totals
-    flop = sum(totals.flop[e] for e in ("tensor", "vector"))
     found = [
         column("step", lambda r: r.id, "total", right=False),
         column("op", lambda r: r.op if r.direction == "forward" else f"{r.op} {_SHORT[r.direction]}", right=False, priority=5),
         column("kernels", lambda r: str(r.kernels * r.repeat), str(totals.kernels), priority=8),
-        column("FLOP", lambda r: _flop(r.flop["tensor"] + r.flop["vector"]), _flop(flop), priority=3),
+        column("FLOP", lambda r: _flop(arithmetic(r.flop)), _flop(arithmetic(totals.flop)), priority=3),
         column(
             "HBM",
             lambda r: format_quantity(r.bytes["hbm"], Dimension.BYTES),

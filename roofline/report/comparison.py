@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from roofline.report.columns import Column, binds, number, seconds
-from roofline.report.model import Report
+from roofline.report.diff import signed
+from roofline.report.model import Report, arithmetic
 from roofline.report.sentences import closing, times
 from roofline.report.text import _line, can_encode, print_columns
 from roofline.units import Dimension, format_quantity
@@ -28,7 +29,7 @@ def summary(reports: Sequence[Report], ascii_: bool = False) -> list[Column]:
     """One line a report: work, time, what binds, and the time against the first."""
     totals = [r.totals for r in reports]
     first = totals[0].bound.time_s if totals[0].bound else None
-    flop = [t.flop["tensor"] + t.flop["vector"] for t in totals]
+    flop = [arithmetic(t.flop) for t in totals]
     bounds = [t.bound for t in totals]
     against = [times(first / b.time_s) if first and b and b.time_s else "-" for b in bounds]
     return [
@@ -43,6 +44,33 @@ def summary(reports: Sequence[Report], ascii_: bool = False) -> list[Column]:
     ]
 
 
+def against_first(reports: Sequence[Report]) -> list[str]:
+    """A sentence for each report but the first: its work, bytes, memory and speed against that one."""
+    base, *others = reports
+    first, *names = labels(reports)
+    return [f"{name} against {first}: {_changes(base, other)}." for name, other in zip(names, others, strict=True)]
+
+
+def _changes(base: Report, other: Report) -> str:
+    old, new = base.totals, other.totals
+    found = [
+        _change("matrix FLOP", old.flop["tensor"], new.flop["tensor"]),
+        _change("vector FLOP", old.flop["vector"], new.flop["vector"]),
+        _change("HBM bytes", old.bytes["hbm"], new.bytes["hbm"]),
+        _change("memory", old.memory.needed_bytes, new.memory.needed_bytes),
+    ]
+    if old.bound and new.bound and new.bound.time_s:
+        found.append(f"bound {times(old.bound.time_s / new.bound.time_s)} as fast")
+    return ", ".join(f for f in found if f)
+
+
+def _change(what: str, old: float, new: float) -> str:
+    """The change in words; nothing where neither side has any."""
+    if old == new:
+        return f"same {what}" if old else ""
+    return f"{what} {signed(new / old if old else None)}"
+
+
 def by_step(reports: Sequence[Report], ascii_: bool = False) -> list[Column]:
     """The time and limiter of each step in each report."""
     ids = list(dict.fromkeys(row.id for r in reports for row in r.rows))
@@ -55,9 +83,12 @@ def by_step(reports: Sequence[Report], ascii_: bool = False) -> list[Column]:
 
 
 def print_comparison(reports: Sequence[Report], console: Console) -> None:
-    """The totals, the steps, and what binds each."""
+    """The totals, what changed against the first, the steps, and what binds each."""
     ascii_ = not can_encode(console)
     print_columns(summary(reports, ascii_), console)
+    console.print()
+    for sentence in against_first(reports):
+        console.print(_line(sentence))
     console.print()
     print_columns(by_step(reports, ascii_), console)
     for label, report in zip(labels(reports), reports, strict=True):

@@ -6,7 +6,7 @@ from roofline.hardware.profile import Hardware
 from roofline.workload.workload import Workload
 
 BYTES = {
-    "compulsory": "HBM bytes count each operand of each kernel once (a true lower bound)",
+    "compulsory": "HBM bytes count each operand of each kernel once, from and to HBM: a lower bound but for operands that stay in L2",
     "tiled": "HBM bytes include the re-reads of each kernel's own tiling, with no cache",
     "cached": "HBM bytes include the re-reads of each kernel's own tiling, filtered by L2",
 }
@@ -16,6 +16,7 @@ def conventions(workload: Workload, hardware: Hardware | None) -> dict[str, str]
     """What every figure of the report means."""
     found = {
         "flop": "a multiply-add is 2 FLOP; FLOP are those executed, useful_flop those the mathematics needs",
+        "intensity": "FLOP of the matrix engine over bytes, held against its ridge; of the vector lanes where there is no matrix work",
         "attention": "causal attention counts half the square; naive attention executes all of it",
         "embedding": "a lookup is 0 FLOP and reads only the rows it touches",
         "traffic": f"{workload.traffic}: {BYTES[workload.traffic]}",

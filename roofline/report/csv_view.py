@@ -25,9 +25,11 @@ def cell(value: Any) -> Any:
     return "" if value is None else encode(value)
 
 
-def _flat(row: Row) -> dict[str, Any]:
+def _flat(report: Report, row: Row) -> dict[str, Any]:
     bound, measured = row.bound, row.measured
     return {
+        "workload": report.workload,
+        "hardware": report.hardware["name"] if report.hardware else None,
         "id": row.id,
         "op": row.op,
         "direction": row.direction,
@@ -51,11 +53,12 @@ def _flat(row: Row) -> dict[str, Any]:
     }
 
 
-def to_csv(report: Report) -> str:
-    """A heading and a line for each row; figures are those of one execution."""
+def to_csv(*reports: Report) -> str:
+    """A heading and a line for each row of each report; figures are those of one execution."""
     stream = io.StringIO()
-    rows = [_flat(r) for r in report.rows]
-    writer = csv.DictWriter(stream, list(rows[0]) if rows else [], lineterminator="\n")
+    rows = [_flat(report, row) for report in reports for row in report.rows]
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    writer = csv.DictWriter(stream, columns, restval="", lineterminator="\n")
     writer.writeheader()
     for row in rows:
         writer.writerow({k: cell(v) for k, v in row.items()})

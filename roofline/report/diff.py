@@ -1,7 +1,7 @@
 """What changed between two reports, why, and what it does to the whole.
 
 Predicted quantities are exact: any difference is real and is explained from the fields that changed. Measured times
-are samples: their verdict needs samples on both sides. Rows are matched by id; what has no partner is listed and never
+are samples: `roofline.report.measured` judges them. Rows are matched by id; what has no partner is listed and never
 silently dropped, and a comparison of nothing is an error, not a pass.
 """
 
@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from roofline.errors import MissingCapabilityError
-from roofline.report.model import MeasuredResult, Report, Row
+from roofline.errors import MissingCapabilityError, UsageError
+from roofline.report.measured import TOLERANCE, MeasuredChange, MeasuredSummary, devices, judge_measured
+from roofline.report.model import Report, Row
 from roofline.report.sentences import percent, resource
 from roofline.report.shape import encode
 
@@ -43,17 +44,6 @@ class FieldChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredChange:
-    """Measured times side by side. ``verdict``: better, worse, same, or unclear where samples are lacking."""
-
-    base_s: float
-    head_s: float
-    ratio: float
-    verdict: str
-    reason: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
     """One row of both reports. ``status`` is changed or same; ``end_to_end`` the whole's ratio if only this row changed."""
 
@@ -71,7 +61,11 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """The comparison. Counts first: how many rows were compared, and which have no partner."""
+    """The comparison. Counts first: how many rows were compared, and which have no partner.
+
+    ``total_measured`` says of which kind the total times are, measured or bounds; ``allowed`` is what would have been
+    refused as not comparable, had it not been asked for.
+    """
 
     schema: int
     base: str
@@ -86,29 +80,36 @@ class Diff:
     limiter_base: str | None
     limiter_head: str | None
     geomean_time_ratio: float | None
+    measured: MeasuredSummary | None = None
+    total_measured: bool = False
+    allowed: tuple[str, ...] = ()
     gates: tuple[Any, ...] = field(default=())
 
 
-def compare(base: Report, head: Report, base_name: str, head_name: str, *, allow_context_change: bool = False) -> Diff:
-    """Compare two reports.
+def compare(
+    base: Report, head: Report, base_name: str, head_name: str, *, allow_context_change: bool = False, tolerance: float = TOLERANCE
+) -> Diff:
+    """Compare two reports; measured times are judged with that tolerance.
 
     Raises:
-        MissingCapabilityError: the reports cannot be compared, or no row has a partner.
+        UsageError: the reports are not comparable, and it was not asked to compare them all the same.
+        MissingCapabilityError: no row has a partner.
     """
-    context = tuple(_context(base, head))
-    refused = [c for c in context if c.startswith(("hardware", "traffic"))]
-    if refused and not allow_context_change:
-        raise MissingCapabilityError("not comparable: " + "; ".join(refused) + " (--allow-context-change compares all the same)")
     heads = {r.id: r for r in head.rows}
     pairs = [(r, heads[r.id]) for r in base.rows if r.id in heads]
     known = {r.id for r in base.rows}
+    context = tuple(_context(base, head))
+    refused = tuple(_refused(context, pairs))
+    if refused and not allow_context_change:
+        raise UsageError("not comparable: " + "; ".join(refused) + " (--allow-context-change compares all the same)")
     if not pairs:
         raise MissingCapabilityError(
             f"nothing was compared: no row of {base_name} ({len(base.rows)} rows) has the id of one of {head_name} ({len(head.rows)} rows)"
         )
-    rows = tuple(_row(b, h, base) for b, h in pairs)
+    measured, summary = judge_measured(pairs, tolerance, any_context=allow_context_change)
+    rows = tuple(_row(b, h, measured.get(b.id), base) for b, h in pairs)
     ratios = [r.time_ratio for r in rows if r.time_ratio is not None]
-    totals = tuple(_total_quantities(base, head))
+    total_measured = _totals_measured(base, head, measured)
     return Diff(
         schema=1,
         base=base_name,
@@ -118,17 +119,20 @@ def compare(base: Report, head: Report, base_name: str, head_name: str, *, allow
         removed=tuple(r.id for r in base.rows if r.id not in heads),
         context=context,
         rows=rows,
-        totals=totals,
-        total_time_ratio=_ratio(_total_time(base), _total_time(head)),
+        totals=tuple(_total_quantities(base, head)),
+        total_time_ratio=_ratio(*(_total_time(r, total_measured) for r in (base, head))),
         limiter_base=base.totals.bound.limiter if base.totals.bound else None,
         limiter_head=head.totals.bound.limiter if head.totals.bound else None,
         geomean_time_ratio=math.exp(math.fsum(map(math.log, ratios)) / len(ratios)) if ratios and min(ratios) > 0 else None,
+        measured=summary,
+        total_measured=total_measured,
+        allowed=refused,
     )
 
 
 # --------------------------------------------------------------------------- context
 def _context(base: Report, head: Report) -> Iterator[str]:
-    """What differs besides the rows: device, its figures, conventions, params."""
+    """What differs besides the rows: device, its figures, conventions, what was measured, params."""
     names = [r.hardware["name"] if r.hardware else None for r in (base, head)]
     if names[0] != names[1]:
         yield f"hardware {names[0]} -> {names[1]}"
@@ -139,9 +143,28 @@ def _context(base: Report, head: Report) -> Iterator[str]:
         old, new = base.conventions.get(name), head.conventions.get(name)
         if old != new:
             yield f"{name} convention: '{old}' -> '{new}'" if name != "traffic" else f"traffic counted differently: '{old}' -> '{new}'"
+    yield from _half_measured(base, head)
     for name in sorted({*base.params, *head.params}):
         if base.params.get(name) != head.params.get(name):
             yield f"param {name}: {base.params.get(name)} -> {head.params.get(name)}"
+
+
+def _refused(context: Sequence[str], pairs: Sequence[tuple[Row, Row]]) -> Iterator[str]:
+    """What makes the whole not comparable; a changed profile only where times were measured, which it does not explain."""
+    measured = any(b.measured and b.measured.samples_s and h.measured and h.measured.samples_s for b, h in pairs)
+    yield from (c for c in context if c.startswith(("hardware", "traffic")) or (measured and c.startswith("profile")))
+    yield from devices(pairs)
+
+
+def _half_measured(base: Report, head: Report) -> Iterator[str]:
+    """Rows whose measured time stands on one side only, which must not look like rows that did not change."""
+    pairs = [(r, other) for r in base.rows if (other := head.row(r.id))]
+    for side, ids in (
+        ("base", [b.id for b, h in pairs if b.measured and not h.measured]),
+        ("head", [b.id for b, h in pairs if h.measured and not b.measured]),
+    ):
+        if ids:
+            yield f"measured in the {side} only, so compared by the bound: {', '.join(ids)}"
 
 
 def _leaves(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -154,40 +177,39 @@ def _leaves(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]
 
 
 # --------------------------------------------------------------------------- rows
-def row_time(row: Row) -> float | None:
-    """The time a row is compared by: measured where it was, else the bound; all repetitions."""
-    if row.measured:
-        return row.measured.time_s * row.repeat
-    return row.bound.time_s * row.repeat if row.bound else None
+def _times(base: Row, head: Row, measured: MeasuredChange | None) -> tuple[float | None, float | None]:
+    """Times of the same kind, all repetitions: a bound is never compared with a measurement, nor what is not comparable."""
+    if measured and measured.ratio is not None:
+        return measured.base_s * base.repeat, measured.base_s * measured.ratio * head.repeat
+    old, new = (r.bound.time_s * r.repeat if r.bound else None for r in (base, head))
+    return old, new
 
 
-def _time_pair(base: Row, head: Row) -> tuple[float | None, float | None]:
-    """Times of the same kind: a bound is never compared with a measurement."""
-    if base.measured and head.measured:
-        return row_time(base), row_time(head)
-    old = base.bound.time_s * base.repeat if base.bound else None
-    return old, head.bound.time_s * head.repeat if head.bound else None
-
-
-def _row(base: Row, head: Row, whole: Report) -> RowChange:
-    old, new = _time_pair(base, head)
+def _row(base: Row, head: Row, measured: MeasuredChange | None, whole: Report) -> RowChange:
+    old, new = _times(base, head, measured)
     fields = tuple(_fields(base, head))
     quantities = tuple(_quantities(base, head))
-    measured = _measured(base.measured, head.measured)
     limiters = (base.bound.limiter if base.bound else None, head.bound.limiter if head.bound else None)
-    moved = bool(fields or quantities or limiters[0] != limiters[1] or (measured and measured.ratio != 1))
+    moved = bool(fields or quantities or limiters[0] != limiters[1])
     return RowChange(
         id=base.id,
-        status="changed" if moved else "same",
+        status="changed" if moved or _moved(measured) else "same",
         time_ratio=_ratio(old, new),
         limiter_base=limiters[0],
         limiter_head=limiters[1],
         fields=fields,
         quantities=quantities,
         measured=measured,
-        end_to_end=_end_to_end(base, old, new, whole),
-        explanation=explanation(fields, quantities, limiters) if moved else "",
+        end_to_end=_end_to_end(old, new, whole, measured),
+        explanation=explanation(fields, quantities, limiters) if moved or _moved(measured) else "",
     )
+
+
+def _moved(measured: MeasuredChange | None) -> bool:
+    """Whether the measurement says that the row changed: noise does not; single values are taken as they stand."""
+    if measured is None or measured.ratio in (None, 1):
+        return False
+    return measured.verdict in ("worse", "better") or measured.low is None
 
 
 def _fields(base: Row, head: Row) -> Iterator[FieldChange]:
@@ -225,29 +247,25 @@ def _ratio(old: float | None, new: float | None) -> float | None:
     return new / old if old else None
 
 
-def _measured(base: MeasuredResult | None, head: MeasuredResult | None) -> MeasuredChange | None:
-    """The place of the statistics: without samples on both sides no verdict is possible."""
-    if base is None or head is None:
-        return None
-    return MeasuredChange(
-        base_s=base.time_s,
-        head_s=head.time_s,
-        ratio=head.time_s / base.time_s,
-        verdict="unclear",
-        reason="one value on each side: without samples a difference cannot be told from noise",
-    )
-
-
-def _end_to_end(base: Row, old: float | None, new: float | None, whole: Report) -> float | None:
-    """Ratio of the whole time if only this row changed, by Amdahl; None where steps overlap."""
-    total = _total_time(whole)
+def _end_to_end(old: float | None, new: float | None, whole: Report, measured: MeasuredChange | None) -> float | None:
+    """Ratio of the whole time if only this row changed, by Amdahl; None where steps overlap or the whole is of another kind."""
+    if measured and measured.ratio is not None:
+        total = whole.totals.measured.time_s if whole.totals.measured else None
+    else:
+        total = whole.totals.bound.time_s if whole.totals.bound else None
     if old is None or new is None or not total or (whole.totals.bound and whole.totals.bound.overlapped):
         return None
     return (total - old + new) / total
 
 
-def _total_time(report: Report) -> float | None:
-    if report.totals.measured:
+def _totals_measured(base: Report, head: Report, measured: Mapping[str, MeasuredChange]) -> bool:
+    """Whether both wholes were measured, and no row differs in what was: else bounds are compared."""
+    wholes = (base.totals.measured, head.totals.measured)
+    return all(w and w.time_s > 0 for w in wholes) and all(m.ratio is not None for m in measured.values())
+
+
+def _total_time(report: Report, measured: bool) -> float | None:
+    if measured and report.totals.measured:
         return report.totals.measured.time_s
     return report.totals.bound.time_s if report.totals.bound else None
 
@@ -263,7 +281,7 @@ def explanation(fields: Sequence[FieldChange], quantities: Sequence[Quantity], l
     elif limiters[1]:
         parts.append(f"still bound by {resource(limiters[1])}")
     if not said and not causes:
-        parts.insert(0, "the profile's rates changed")
+        parts.insert(0, "the profile's rates changed" if quantities else "only the measured time changed")
     return "; ".join(parts)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from roofline.report.columns import Column
+from roofline.report.columns import Column, seconds
 from roofline.report.diff import Diff, Quantity, RowChange, signed
 from roofline.report.markdown import code, table
-from roofline.report.sentences import plural, resource
+from roofline.report.measured import VERDICTS, MeasuredChange
+from roofline.report.sentences import percent, plural, resource
 
 MOST_ROWS = 20
 MOST_CHARACTERS = 60_000
@@ -14,8 +15,16 @@ MARKER = "<!-- roofline-diff -->"
 
 
 def verdict(found: Diff) -> str:
-    """One line: the gates if there are any, the total, and what was compared."""
-    return "; ".join([*_gates(found), _time(found.total_time_ratio), counts(found)])
+    """One line: what was not comparable, the gates if any, the measured verdicts, the total, and what was compared."""
+    return "; ".join([*_allowed(found), *_gates(found), *_verdicts(found), _time(found), counts(found)])
+
+
+def _allowed(found: Diff) -> list[str]:
+    return [f"NOT COMPARABLE, compared all the same: {', '.join(found.allowed)}"] if found.allowed else []
+
+
+def _verdicts(found: Diff) -> list[str]:
+    return ["measured " + ", ".join(f"{n} {v}" for v, n in found.measured.verdicts.items())] if found.measured else []
 
 
 def _gates(found: Diff) -> list[str]:
@@ -25,10 +34,12 @@ def _gates(found: Diff) -> list[str]:
     return [f"{plural(len(found.gates), 'gate')} held"] if found.gates else []
 
 
-def _time(ratio: float | None) -> str:
+def _time(found: Diff) -> str:
+    ratio = found.total_time_ratio
+    what = "predicted total time" if found.measured and not found.total_measured else "total time"
     if ratio is None:
-        return "total time unknown"
-    return "total time unchanged" if ratio == 1 else f"total time {signed(ratio)}"
+        return f"{what} unknown"
+    return f"{what} unchanged" if ratio == 1 else f"{what} {signed(ratio)}"
 
 
 def counts(found: Diff) -> str:
@@ -56,6 +67,11 @@ def total_lines(found: Diff) -> list[str]:
     lines = [f"total {q.name}: {_value(q.base)} -> {_value(q.head)} ({signed(q.ratio)})" for q in found.totals]
     if found.geomean_time_ratio is not None:
         lines.append(f"geometric mean of {found.compared} time ratios: {found.geomean_time_ratio:.3f}")
+    if found.measured and found.measured.ratio is not None:
+        lines.append(
+            f"geometric mean of {plural(found.measured.rows, 'measured ratio')}: {found.measured.ratio:.3f} "
+            f"({_interval(found.measured.low, found.measured.high)})"
+        )
     if found.limiter_base != found.limiter_head:
         lines.append(f"end to end now bound by {resource(found.limiter_head)}, was {resource(found.limiter_base)}")
     return lines
@@ -75,7 +91,6 @@ def changed_columns(found: Diff) -> list[Column]:
         Column("HBM", tuple(_of(r, "bytes.hbm") for r in rows), priority=1),
         Column("whole", tuple("-" if r.end_to_end is None else signed(r.end_to_end) for r in rows)),
         Column("binds", tuple(_limiters(r) for r in rows), right=False),
-        Column("measured", tuple(r.measured.verdict if r.measured else "-" for r in rows), right=False, priority=3),
     ]
 
 
@@ -92,24 +107,58 @@ def _limiters(row: RowChange) -> str:
     return str(row.limiter_head) if row.limiter_base == row.limiter_head else f"{row.limiter_base} -> {row.limiter_head}"
 
 
+def _interval(low: float | None, high: float | None) -> str:
+    return "-" if low is None or high is None else f"{signed(low)} to {signed(high)}"
+
+
+def measured_columns(found: Diff) -> list[Column]:
+    """Every row measured on both sides, those that need a look first: change, interval, and what could have been seen."""
+    rows = _measured_rows(found)
+    return [
+        Column("measured", tuple(name for name, _ in rows), right=False),
+        Column("base", tuple(seconds(m.base_s, ascii_=True) for _, m in rows), priority=3),
+        Column("head", tuple(seconds(m.head_s, ascii_=True) for _, m in rows), priority=3),
+        Column("change", tuple("-" if m.ratio is None else signed(m.ratio) for _, m in rows)),
+        Column("95 % interval", tuple(_interval(m.low, m.high) for _, m in rows), priority=1),
+        Column("tolerance", tuple(_share(m.tolerance) for _, m in rows), priority=2),
+        Column("detectable", tuple(_share(m.detectable) for _, m in rows), priority=2),
+        Column("verdict", tuple(m.verdict for _, m in rows), right=False),
+    ]
+
+
+def _measured_rows(found: Diff) -> list[tuple[str, MeasuredChange]]:
+    rows = [(r.id, r.measured) for r in found.rows if r.measured]
+    return sorted(rows, key=lambda row: (VERDICTS.index(row[1].verdict), -abs((row[1].ratio or 1) - 1)))
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else percent(value)
+
+
 def why_lines(found: Diff) -> list[str]:
-    """The explanation of each changed row."""
-    return [f"{r.id}: {r.explanation}" for r in found.rows if r.status == "changed"]
+    """The explanation of each changed row, then of each measured verdict but *same*."""
+    changed = [f"{r.id}: {r.explanation}" for r in found.rows if r.status == "changed"]
+    return changed + [f"{name}: measured {m.verdict}: {m.reason}" for name, m in _measured_rows(found) if m.verdict != "same"]
 
 
 def to_markdown(found: Diff) -> str:
     """A comment for a pull request: verdict, at most 20 rows, the rest folded, never above the size a comment may have."""
     heading, *rest = head_lines(found)
     parts = [MARKER, f"**{_escape(heading)}**", *(f"- {_escape(line)}" for line in rest), ""]
-    columns = changed_columns(found)
-    if columns[0].cells:
-        parts.append(table([_first(c, MOST_ROWS) for c in columns]))
-        if len(columns[0].cells) > MOST_ROWS:
-            parts.append(f"{len(columns[0].cells) - MOST_ROWS} more rows changed.\n")
-        parts += ["<details><summary>Why</summary>\n", *(f"- {_escape(w)}" for w in why_lines(found)), "\n</details>\n"]
+    for columns, what in ((changed_columns(found), "changed"), (measured_columns(found), "were measured")):
+        parts += _markdown_table(columns, what)
+    if why := why_lines(found):
+        parts += ["<details><summary>Why</summary>\n", *(f"- {_escape(w)}" for w in why), "\n</details>\n"]
     parts += [f"- {_escape(line)}" for line in total_lines(found)]
     text = "\n".join(parts) + "\n"
     return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS].rsplit("\n", 1)[0] + "\n\n(cut to the size of a comment)\n"
+
+
+def _markdown_table(columns: list[Column], what: str) -> list[str]:
+    if not columns[0].cells:
+        return []
+    rest = len(columns[0].cells) - MOST_ROWS
+    return [table([_first(c, MOST_ROWS) for c in columns]), *([f"{rest} more rows {what}.\n"] if rest > 0 else [])]
 
 
 def _first(column: Column, count: int) -> Column:

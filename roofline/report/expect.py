@@ -34,9 +34,17 @@ def check(report: Report, expectations: tuple[Expectation, ...]) -> tuple[Outcom
     """Every assertion against the report.
 
     Raises:
-        UsageError: an assertion names nothing in the report, or compares what has no order.
+        UsageError: assertions that name nothing in the report, or compare what has no order; all of them, with their lines.
     """
-    return tuple(_outcome(report, e) for e in expectations)
+    outcomes, refusals = [], []
+    for e in expectations:
+        try:
+            outcomes.append(_outcome(report, e))
+        except UsageError as refused:
+            refusals.append(f"expect, line {e.line}: {refused}")
+    if refusals:
+        raise UsageError("\n".join(refusals))
+    return tuple(outcomes)
 
 
 def _outcome(report: Report, e: Expectation) -> Outcome:
@@ -55,9 +63,7 @@ def _holds(actual: Any, e: Expectation) -> bool:
     if actual is None:
         return False
     if number is None or isinstance(actual, (bool, str)):
-        raise UsageError(
-            f"expect {e.path}: '{wanted}' cannot be compared with '{e.comparison}'; write a number with its unit, such as '5 ms'"
-        )
+        raise UsageError(f"{e.path}: '{wanted}' cannot be compared with '{e.comparison}'; write a number with its unit, such as '5 ms'")
     return _ORDER[e.comparison](actual, number)
 
 

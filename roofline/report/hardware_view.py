@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.dtypes import DTYPES
 from roofline.errors import UsageError, did_you_mean
-from roofline.hardware.profile import LEVELS, Figure, Hardware, Value, si
+from roofline.hardware.profile import LEVELS, Absent, Ceiling, Figure, Hardware, Value, si
 from roofline.report.columns import Column, number
 from roofline.report.shape import encode
 from roofline.units import Dimension, format_quantity
@@ -123,6 +123,50 @@ def _source(h: Hardware, value: Value) -> str:
         return value.reason
     formula = f" = {value.formula}" if value.formula else ""
     return h.sources.get(value.source, value.source) + formula
+
+
+def ceiling_columns(h: Hardware) -> list[Column]:
+    """Measured ceilings beside the published figures; ``of`` is the one over the other."""
+    found = h.measured
+    measured = [c if isinstance(c, Ceiling) else None for c in found.values()]
+    published = [_published(h.published(name)) for name in found]
+
+    def cells(key: str) -> tuple[str, ...]:
+        return tuple(_ceiling_text(getattr(c, key), c) if c else "-" for c in measured)
+
+    return [
+        Column("measured", tuple(found), right=False),
+        Column("median", tuple("absent" if c is None else _ceiling_text(c.value, c) for c in measured)),
+        Column("low", cells("low"), priority=2),
+        Column("high", cells("high"), priority=2),
+        Column("best", cells("best"), priority=1),
+        Column("published", tuple(_ceiling_text(p, c) if c else "-" for p, c in zip(published, measured, strict=True))),
+        Column("of", tuple(f"{c.value / p:.1%}" if c and p else "-" for p, c in zip(published, measured, strict=True))),
+        Column("clock", tuple(show(c.clock_hz if c else None, Dimension.HERTZ) for c in measured), priority=1),
+        Column("how", tuple(_how(c) for c in found.values()), right=False, priority=3),
+    ]
+
+
+def _published(value: Value | None) -> float | None:
+    """A figure that does not come from measurements as well: those of a profile without a data sheet are its own ceilings."""
+    return None if isinstance(value, Figure) and value.kind == "measured" else si(value)
+
+
+def _ceiling_text(value: float | None, ceiling: Ceiling) -> str:
+    return show(value, _BY_UNIT[ceiling.unit])
+
+
+MOST_HOW = 72
+"""Longest reason or method shown in a table; the file has it whole."""
+
+
+def _how(ceiling: Ceiling | Absent) -> str:
+    """The kernel and shape, or the reason; what else is noted stays in the file."""
+    if isinstance(ceiling, Absent):
+        text = ceiling.reason
+    else:
+        text = ("" if ceiling.kind == "measured" else f"{ceiling.kind}: ") + (ceiling.note or "").split(";")[0]
+    return text if len(text) <= MOST_HOW else text[: MOST_HOW - 3] + "..."
 
 
 def _dtypes(h: Hardware, only: str | None) -> list[str]:

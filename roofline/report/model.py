@@ -17,6 +17,14 @@ SCHEMA = 1
 Scalar = str | int | float | bool | None
 
 
+def arithmetic(flop: Mapping[str, float]) -> float:
+    """The FLOP that intensity counts: those of the matrix engine, or of the vector lanes where there is no matrix work.
+
+    The ridge they are held against is that of the same engine.
+    """
+    return flop["tensor"] or flop["vector"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Input:
     """A file the report came from: its role, the path as given, and the hash of its text."""
@@ -54,18 +62,47 @@ class EstimateResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MeasuredResult:
-    """What one execution took; ``samples_s`` holds the raw samples where there are any.
+class CheckResult:
+    """How far the kernel's output lies from a float64 reference: ``error`` relative to the largest reference value."""
 
-    ``achieved_per_s`` is work over time by resource (FLOP/s, B/s), ``share_of_peak`` that over the profile's rate.
+    passed: bool
+    error: float
+    tolerance: float
+    against: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredResult:
+    """What one execution took: the median of the samples, with its 95 % interval where there are samples.
+
+    ``samples_s`` are seconds a call and ``blocks`` the round each belongs to: samples of one round share their conditions.
+    ``status`` is ok, throttled, interrupted, oom, failed or invalid; ``conditions`` say how it was run (kernel, device, cache,
+    launch, mode), ``clocks`` what the device did meanwhile. ``achieved_per_s`` is work over time by resource (FLOP/s, B/s),
+    ``share_of_peak`` that over the profile's rate.
     """
 
     time_s: float
     source: str
     samples_s: tuple[float, ...] | None = None
+    blocks: tuple[int, ...] | None = None
+    interval_s: tuple[float, ...] | None = None
+    status: str = "ok"
+    conditions: Mapping[str, Scalar] = field(default_factory=dict)
+    clocks: Mapping[str, float | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    check: CheckResult | None = None
     achieved_per_s: Mapping[str, float] = field(default_factory=dict)
     share_of_peak: Mapping[str, float | None] = field(default_factory=dict)
     faster_than_bound: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurements:
+    """What a run on a device found: results by step id, the whole sequence as one run, and where it ran."""
+
+    steps: Mapping[str, MeasuredResult] = field(default_factory=dict)
+    whole: MeasuredResult | None = None
+    environment: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

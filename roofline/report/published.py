@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from roofline.report.model import Report
 from roofline.report.shape import json_schema
@@ -28,7 +28,31 @@ def schema_of(what: str) -> dict[str, Any]:
 
 
 def _extendable(schema: dict[str, Any]) -> dict[str, Any]:
-    """A profile that extends another may leave out what it takes from it."""
-    required = schema.pop("required")
-    loose = {"required": ["schema", "name", "extends"]}
-    return {**schema, "anyOf": [{"required": required}, loose]}
+    """A profile that extends another may leave out, at any depth, what it takes from it; figures stay whole."""
+    complete = {"not": {"required": ["extends"]}, **_requirements(schema)}
+    return {**_optional(schema), "required": ["schema", "name"], "anyOf": [{"required": ["extends"]}, complete]}
+
+
+def _is_map(schema: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(schema, dict) and schema.get("type") == "object"
+
+
+def _optional(schema: dict[str, Any]) -> dict[str, Any]:
+    """The same maps with nothing required."""
+    found = {key: value for key, value in schema.items() if key != "required"}
+    found["properties"] = {name: _optional(s) if _is_map(s) else s for name, s in schema.get("properties", {}).items()}
+    if _is_map(rest := schema.get("additionalProperties")):
+        found["additionalProperties"] = _optional(rest)
+    return found
+
+
+def _requirements(schema: dict[str, Any]) -> dict[str, Any]:
+    """Only what is required of a map and of the maps in it."""
+    inner = {name: found for name, s in schema.get("properties", {}).items() if _is_map(s) and (found := _requirements(s))}
+    rest = schema.get("additionalProperties")
+    below = _requirements(rest) if _is_map(rest) else {}
+    return {
+        **({"required": schema["required"]} if schema.get("required") else {}),
+        **({"properties": inner} if inner else {}),
+        **({"additionalProperties": below} if below else {}),
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from roofline.hardware.profile import LEVELS, Figure, Hardware, Value, si
 from roofline.numeric import Number, scalar
@@ -10,15 +11,16 @@ from roofline.ops.base import TensorSpec, Traffic, Work, field_values
 from roofline.predict.bound import COMPUTE, Bound, resource_work, traffic_of
 from roofline.predict.compose import Schedule
 from roofline.report.counted import Counted
-from roofline.report.model import BoundResult, MeasuredResult, Row
+from roofline.report.model import BoundResult, MeasuredResult, Row, arithmetic
 
 NO_HARDWARE = "no hardware profile was named; add -H NAME"
+NO_TIME = "no step takes any time"
 NO_ESTIMATE = "the estimate needs fitted parameters, which profiles do not carry yet"
 
 Placed = Mapping[str, tuple[Number, Value]]
 
 
-def row_of(c: Counted, hardware: Hardware | None, traffic: str, total: Schedule) -> Row:
+def row_of(c: Counted, hardware: Hardware | None, traffic: str, total: Schedule, measured: MeasuredResult | None = None) -> Row:
     """The row of a step: its work, its bound, and its share of the whole."""
     work, step = c.work, c.step
     placed = resource_work(work, hardware, traffic) if hardware else None
@@ -42,24 +44,26 @@ def row_of(c: Counted, hardware: Hardware | None, traffic: str, total: Schedule)
         ridge_flop_per_byte=_ridges(work, hardware) if hardware else dict.fromkeys(LEVELS),
         bound=_bound_result(c.bound) if c.bound else None,
         estimate=None,
-        measured=_measured(c, hardware, placed),
+        measured=_measured(c, measured, placed, strict=traffic == "compulsory"),
         share=c.time_s / total.time_s if total.time_s else None,
         parameters=0 if step.tied_to else sum(int(scalar(t.elements)) for t in weights),
         weight_bytes=0 if step.tied_to else sum(scalar(t.bytes) for t in weights),
         cache_bytes=sum(scalar(t.bytes) for t in _tensors(c, "cache")),
         extra_memory_bytes=scalar(work.extra_memory_bytes),
         saved_bytes=sum(scalar(t.bytes) for t in step.op.saved()) if step.direction != "forward" else 0,
-        unavailable=_row_unavailable(c, hardware),
+        unavailable=_row_unavailable(c, hardware, total, measured is not None),
     )
 
 
-def _row_unavailable(c: Counted, hardware: Hardware | None) -> dict[str, str]:
+def _row_unavailable(c: Counted, hardware: Hardware | None, total: Schedule, measured: bool) -> dict[str, str]:
     why = {"estimate": NO_ESTIMATE}
     if hardware is None:
         why |= {"bound": NO_HARDWARE, "share": NO_HARDWARE}
+    elif not total.time_s:
+        why["share"] = NO_TIME
     if c.work.cached is None:
         why["traffic"] = NO_HARDWARE if hardware is None else f"{hardware.name} states no size for every level"
-    if c.step.measured_s is None:
+    if c.step.measured_s is None and not measured:
         why["measured"] = "not measured"
     return why
 
@@ -74,8 +78,8 @@ def _levels(traffic: Traffic) -> dict[str, float]:
 
 
 def _intensity(flop: Mapping[str, float], moved: Mapping[str, float]) -> dict[str, float | None]:
-    """FLOP of matrix and vector engines over bytes; None where no bytes move."""
-    work = flop["tensor"] + flop["vector"]
+    """FLOP of the engine that the ridge belongs to over bytes; None where no bytes move."""
+    work = arithmetic(flop)
     return {level: work / moved[level] if moved[level] else None for level in LEVELS}
 
 
@@ -104,17 +108,21 @@ def _bound_result(b: Bound) -> BoundResult:
     )
 
 
-def _measured(c: Counted, hardware: Hardware | None, placed: Placed | None) -> MeasuredResult | None:
-    time = c.step.measured_s
-    if time is None:
-        return None
+def _measured(c: Counted, run: MeasuredResult | None, placed: Placed | None, *, strict: bool) -> MeasuredResult | None:
+    """A run's result, or the time stated in the workload, with what it achieved of each rate.
+
+    Only a ``strict`` bound, one of compulsory bytes, cannot be beaten.
+    """
+    stated = None if c.step.measured_s is None else MeasuredResult(time_s=c.step.measured_s, source="the workload file")
+    found = run or stated
+    if found is None or not found.time_s > 0:
+        return found
     amounts = {name: scalar(amount) for name, (amount, _) in (placed or {}).items() if scalar(amount)}
     rates = {name: rate.value if isinstance(rate, Figure) else None for name, (_, rate) in (placed or {}).items()}
-    achieved = {name: amount / time for name, amount in amounts.items()}
-    return MeasuredResult(
-        time_s=time,
-        source="the workload file",
+    achieved = {name: amount / found.time_s for name, amount in amounts.items()}
+    return replace(
+        found,
         achieved_per_s=achieved,
         share_of_peak={name: achieved[name] / peak if (peak := rates[name]) else None for name in amounts},
-        faster_than_bound=bool(c.bound and time < scalar(c.bound.time_s)),
+        faster_than_bound=bool(strict and c.bound and found.time_s < scalar(c.bound.time_s)),
     )

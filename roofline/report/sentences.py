@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from roofline.units import Dimension, format_quantity
 
 if TYPE_CHECKING:  # the sentences of `roofline amdahl` need neither operators nor the report
-    from roofline.report.model import Headline, Memory, Report, Row
+    from roofline.report.model import BoundResult, Headline, Memory, Report, Row
 
 
 def percent(share: float) -> str:
@@ -90,28 +90,33 @@ def explain(report: Report) -> list[str]:
     rows = [r for r in report.rows if r.bound]
     if rows:
         row = max(rows, key=lambda r: r.bound.time_s * r.repeat if r.bound else 0)
-        lines += ["", f"Arithmetic of {row.id}, one execution:"] + [f"  {line}" for line in _arithmetic(row, report)]
+        lines += ["", f"Arithmetic of {row.id}, one execution:"] + [f"  {line}" for line in _arithmetic(row)]
     return lines
 
 
-def _arithmetic(row: Row, report: Report) -> list[str]:
-    assert row.bound is not None
+def divisions(found: BoundResult, row: Row) -> list[str]:
+    """Work over rate for each resource that the row needs."""
     lines = []
-    for name, time in row.bound.per_resource_s.items():
+    for name, time in found.per_resource_s.items():
         amount, unit = _amount(row, name)
         if amount:
-            rate = amount / time
             shown = format_quantity(amount, unit)
-            per_s = format_quantity(rate, Dimension.BYTES_PER_S if unit is Dimension.BYTES else Dimension.FLOP_PER_S)
+            per_s = format_quantity(amount / time, Dimension.BYTES_PER_S if unit is Dimension.BYTES else Dimension.FLOP_PER_S)
             if name == "sfu":
                 shown, per_s = shown.replace("FLOP", "op"), per_s.replace("FLOP", "op")
-            mark = "   <- binds" if name == row.bound.limiter else ""
+            mark = "   <- binds" if name == found.limiter else ""
             lines.append(f"{name}: {shown} / {per_s} = {format_quantity(time, Dimension.SECONDS, ascii=True)}{mark}")
-    for name, why in row.bound.missing.items():
-        lines.append(f"{name}: no rate ({why})")
-    lines.append(f"bound = the largest = {format_quantity(row.bound.time_s, Dimension.SECONDS, ascii=True)}")
-    lines.append(f"without any overlap = the sum = {format_quantity(row.bound.no_overlap_s, Dimension.SECONDS, ascii=True)}")
     return lines
+
+
+def _arithmetic(row: Row) -> list[str]:
+    assert row.bound is not None
+    return [
+        *divisions(row.bound, row),
+        *(f"{name}: no rate ({why})" for name, why in row.bound.missing.items()),
+        f"bound = the largest = {format_quantity(row.bound.time_s, Dimension.SECONDS, ascii=True)}",
+        f"without any overlap = the sum = {format_quantity(row.bound.no_overlap_s, Dimension.SECONDS, ascii=True)}",
+    ]
 
 
 def _amount(row: Row, name: str) -> tuple[float, Dimension]:

@@ -8,7 +8,7 @@ from roofline.hardware.profile import LEVELS, Hardware
 from roofline.predict.tile import TileCycles, tile_cycles
 from roofline.report.columns import intensity, seconds
 from roofline.report.model import Report, Row
-from roofline.report.sentences import explain, percent, plural, resource
+from roofline.report.sentences import divisions, percent, plural, resource
 from roofline.units import Dimension, format_quantity
 from roofline.workload.workload import Step
 
@@ -38,11 +38,24 @@ def _bound(row: Row, report: Report) -> list[str]:
         f"On {report.hardware['name']}: at least {seconds(b.time_s, True)}, {resource(b.limiter)} binds{tied}"
         + (f"; ridge {ridge:.1f} FLOP/B" if ridge else "")
     ]
-    found += [f"  {line}" for line in explain(report)[len(report.conventions) + 3 :] if " / " in line]
+    found += [f"  {line}" for line in divisions(b, row)]
     peak = b.per_resource_s.get("tensor") or b.per_resource_s.get("vector")
     if peak and b.time_s:
         found.append(f"  at most {percent(peak / b.time_s)} of the compute peak")
-    return found
+    return found + _measured(row)
+
+
+def _measured(row: Row) -> list[str]:
+    """What was achieved in the time that was given with the operator."""
+    if row.measured is None or row.bound is None:
+        return []
+    found = []
+    for name, rate in row.measured.achieved_per_s.items():
+        unit = Dimension.FLOP_PER_S if name in row.flop else Dimension.BYTES_PER_S
+        share = row.measured.share_of_peak.get(name)
+        if share is not None:
+            found.append(f"{format_quantity(rate, unit)} of {name} ({percent(share)})")
+    return [f"Measured {seconds(row.measured.time_s, True)}: {', '.join(found) or 'nothing with a rate'}"]
 
 
 def tile_lines(step: Step, hardware: Hardware) -> list[str]:

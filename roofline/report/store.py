@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
+import re
 import stat
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,9 +16,13 @@ from typing import Any
 from roofline.errors import InputError, Problem, RooflineError
 from roofline.report.model import SCHEMA, Report
 from roofline.report.shape import ShapeError, decode, encode
+from roofline.spec.source import ListNode, MapNode, Source, parse, read_source
 
 MOST_BYTES = 64 * 1024 * 1024
 DEEPEST = 64
+MOST_DIGITS = 200
+SMALLEST, LARGEST = 1e-100, 1e200
+"""Numbers of a report are 0 or between these in size, so that the ratio of any two is one too."""
 
 UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """From schema n to n + 1, by n. Empty while the format is at its first version."""
@@ -32,13 +40,20 @@ def load_report(path: str) -> Report:
         FileNotFoundError: no such file; the caller knows whether that is a mistake or a missing baseline.
         InputError: not a report, too large, with duplicate keys or of a newer schema.
     """
+    try:
+        if path != "-":
+            os.stat(path)
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError):  # refused in better words below
+        pass
     return report_from(read_json(path), path)
 
 
 def report_from(found: Any, path: str) -> Report:
     """The report from JSON values already read."""
     if not isinstance(found, dict) or "schema" not in found or "rows" not in found:
-        raise _refusal(path, "this is not a roofline report: it lacks 'schema' and 'rows'; write one with 'analyze --format json -o FILE'")
+        raise _refusal(path, _not_a_report(found))
     version = found["schema"]
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise _refusal(path, f"report schema {version!r} is not a version number")
@@ -46,70 +61,103 @@ def report_from(found: Any, path: str) -> Report:
         raise _refusal(path, f"report schema {version} is newer than this tool reads ({SCHEMA}); upgrade roofline")
     for step in range(version, SCHEMA):
         found = UPGRADES[step](found)
+    _check_numbers({"rows": found["rows"], "totals": found.get("totals")}, "report", path)
     try:
         report: Report = decode(Report, found)
     except ShapeError as err:
-        raise _refusal(path, str(err)) from None
-    _check_ids(report, path)
+        raise _at(path, str(err)) from None
+    _check_sense(report, path)
     return report
 
 
-def _check_ids(report: Report, path: str) -> None:
+def _not_a_report(found: Any) -> str:
+    if isinstance(found, dict) and found.get("kind") == "comparison":
+        return "this is a comparison of several reports; write them one by one, each with one workload and one -H"
+    return "this is not a roofline report: it lacks 'schema' and 'rows'; write one with 'roofline analyze WORKLOAD -H PROFILE -o FILE.json'"
+
+
+_FREE = frozenset({"fields"})
+"""Keys below which a number may be anything: what the user wrote."""
+
+
+def _check_numbers(value: Any, place: str, path: str) -> None:
+    """Numbers that a report of ours cannot hold: negative ones, and those on which arithmetic would overflow."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key not in _FREE:
+                _check_numbers(inner, f"{place}.{key}", path)
+    elif isinstance(value, list):
+        for i, inner in enumerate(value):
+            _check_numbers(inner, f"{place}[{i}]", path)
+    elif isinstance(value, (int, float)) and value != 0 and not SMALLEST <= value <= LARGEST:
+        raise _at(path, f"{place}: {value:g} is out of range: 0, or from {SMALLEST:g} to {LARGEST:g}")
+
+
+def _check_sense(report: Report, path: str) -> None:
+    if report.hardware is not None and not isinstance(report.hardware.get("name"), str):
+        raise _at(path, "report.hardware lacks 'name'")
+    for i, row in enumerate(report.rows):
+        if row.measured is not None and not row.measured.time_s > 0:
+            raise _at(path, f"report.rows[{i}].measured.time_s: a time is above 0")
     ids = [r.id for r in report.rows]
-    twice = sorted({i for i in ids if ids.count(i) > 1})
+    twice = sorted(i for i, n in Counter(ids).items() if n > 1)
     if twice:
         raise _refusal(path, f"rows share an id: {', '.join(twice)}")
 
 
 def read_json(path: str) -> Any:
-    """JSON from a file with limits on size and depth, duplicate keys and NaN refused."""
-    text = _text(path)
-    _check_depth(text, path)
+    """JSON from a file, or from standard input where the path is ``-``.
+
+    Limits on size and depth; duplicate keys, NaN and numbers without end are refused.
+    """
+    source = read_source(path, max_bytes=MOST_BYTES)
+    _check_depth(source)
     try:
-        return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_int)
+        return json.loads(source.text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_int=_int, parse_float=_float)
     except json.JSONDecodeError as err:
-        line = text.splitlines()[err.lineno - 1] if text.splitlines() else ""
-        raise InputError([Problem(path, err.lineno, err.colno, f"not JSON: {err.msg}", line)]) from None
+        message = f"not JSON: {err.msg}; a report is written by 'roofline analyze WORKLOAD -H PROFILE -o FILE.json'"
+        raise InputError([source.problem(source.mark(err.pos), message)]) from None
+    except _TwiceError as err:
+        raise _located(source, err) from None
     except (ValueError, RecursionError) as err:
-        raise _refusal(path, f"not JSON that can be read: {err}") from None
+        raise _refusal(source.path, f"not JSON that can be read: {err}") from None
 
 
-def _text(path: str) -> str:
-    mode = os.stat(path).st_mode
-    if not stat.S_ISREG(mode):
-        raise _refusal(path, "not a regular file")
-    data = Path(path).read_bytes()
-    if len(data) > MOST_BYTES:
-        raise _refusal(path, f"{len(data)} bytes; at most {MOST_BYTES} are read")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as err:
-        raise _refusal(path, f"not UTF-8: byte {err.start}") from None
+_BRACKET_OR_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[\[\]{}]', re.DOTALL)
 
 
-def _check_depth(text: str, path: str) -> None:
+def _check_depth(source: Source) -> None:
     """Brackets outside strings, counted before the parser recurses into them."""
-    depth, quoted, escaped = 0, False, False
-    for char in text:
-        if quoted:
-            escaped, quoted = (char == "\\" and not escaped), (char != '"' or escaped)
-        elif char == '"':
-            quoted = True
-        elif char in "[{":
+    depth = 0
+    for match in _BRACKET_OR_STRING.finditer(source.text):
+        if match[0] in "[{":
             depth += 1
             if depth > DEEPEST:
-                raise _refusal(path, f"nested deeper than {DEEPEST} levels")
-        elif char in "]}":
+                raise InputError([source.problem(source.mark(match.start()), f"nested deeper than {DEEPEST} levels")])
+        elif match[0] in "]}":
             depth -= 1
+
+
+class _TwiceError(ValueError):
+    """Keys that stand twice in one object."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [k for k, _ in pairs]
-        twice = sorted({k for k in keys if keys.count(k) > 1})
-        raise ValueError(f"key written twice: {', '.join(twice)}")
+        twice = sorted(k for k, n in Counter(k for k, _ in pairs).items() if n > 1)
+        raise _TwiceError(f"key written twice: {', '.join(twice)}")
     return found
+
+
+def _located(source: Source, error: _TwiceError) -> InputError:
+    """The same complaint with its lines, from the reader that keeps them; without, should that one refuse something else."""
+    try:
+        parse(source)
+    except InputError as found:
+        if any("stands twice" in p.message for p in found.problems):
+            return found
+    return _refusal(source.path, str(error))
 
 
 def _no_constant(text: str) -> None:
@@ -117,9 +165,34 @@ def _no_constant(text: str) -> None:
 
 
 def _int(text: str) -> int:
-    if len(text) > 40:
+    if len(text) > MOST_DIGITS:
         raise ValueError(f"a number of {len(text)} digits")
     return int(text)
+
+
+def _float(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text[:40]} is too large for a number")
+    return value
+
+
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
+
+
+def _at(path: str, message: str) -> InputError:
+    """A problem whose message begins with its place, such as ``report.rows[3].flop``, shown where that stands."""
+    try:
+        node = parse(read_source(path, max_bytes=MOST_BYTES))
+    except InputError:  # larger than that reader takes
+        return _refusal(path, message)
+    place = re.split(r"[: ]", message, maxsplit=1)[0]
+    for key, index in _STEP.findall(place):
+        if isinstance(node, MapNode) and key in node.entries:
+            node = node.entries[key].value
+        elif isinstance(node, ListNode) and index and int(index) < len(node.items):
+            node = node.items[int(index)]
+    return InputError([node.problem(message)])
 
 
 def _refusal(path: str, message: str) -> InputError:
@@ -129,24 +202,40 @@ def _refusal(path: str, message: str) -> InputError:
 def write_text(path: str, text: str) -> None:
     """Write a whole file or nothing: a temporary file beside it, flushed, then moved over it.
 
-    Keeps the mode of a file that exists, follows the umask for a new one.
+    Keeps the mode of a file that exists, follows the umask for a new one, and follows links. What is no regular file
+    (``/dev/stdout``, a FIFO) is written to as it is.
 
     Raises:
         RooflineError: the file cannot be written; what was there before is still there.
     """
-    target = Path(path)
+    data = text.encode("utf-8", "backslashreplace")  # a file name may hold bytes that are no text
+    try:
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            Path(path).write_bytes(data)
+            return
+        target = Path(path).resolve()
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, "it is a directory; give a file name")
+        if not target.parent.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, f"there is no directory '{target.parent}'; make it first")
+        _replace(target, data)
+    except (OSError, ValueError, RuntimeError) as err:  # not an OSError: a NUL in the name, a loop of links
+        raise RooflineError(f"cannot write '{path}': {getattr(err, 'strerror', None) or err}") from None
+
+
+def _replace(target: Path, data: bytes) -> None:
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as stream:
-            stream.write(text)
+        with temporary.open("wb") as stream:
+            stream.write(data)
             stream.flush()
             os.fsync(stream.fileno())
         if target.exists():
             temporary.chmod(stat.S_IMODE(target.stat().st_mode))
         os.replace(temporary, target)
-    except OSError as err:
+    except BaseException:  # Ctrl-C too must leave nothing behind
         temporary.unlink(missing_ok=True)
-        raise RooflineError(f"cannot write {path}: {err.strerror or err}") from None
+        raise
 
 
 def comparison_json(reports: list[Report]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from roofline.hardware.profile import LEVELS, Hardware, si
 from roofline.numeric import scalar
@@ -10,11 +11,13 @@ from roofline.ops.base import Op
 from roofline.predict.bound import COMPUTE
 from roofline.predict.compose import Schedule, schedule
 from roofline.report.counted import Counted
-from roofline.report.model import Headline, MeasuredResult, Memory, Row, TotalBound, Totals
-from roofline.report.rows import NO_ESTIMATE, NO_HARDWARE
+from roofline.report.model import Headline, MeasuredResult, Memory, Row, TotalBound, Totals, arithmetic
+from roofline.report.rows import NO_ESTIMATE, NO_HARDWARE, NO_TIME
 
 
-def totals_of(counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardware | None, total: Schedule) -> Totals:
+def totals_of(
+    counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardware | None, total: Schedule, whole: MeasuredResult | None = None
+) -> Totals:
     """Sums over all steps and repetitions, and what binds the whole."""
     flop = {e: sum(r.flop[e] * r.repeat for r in rows) for e in COMPUTE}
     moved = {level: sum(r.bytes[level] * r.repeat for r in rows) for level in LEVELS}
@@ -22,7 +25,9 @@ def totals_of(counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardwar
     why = {"estimate": NO_ESTIMATE}
     if hardware is None:
         why |= {"bound": NO_HARDWARE, "headline": NO_HARDWARE}
-    measured = _total_measured(rows)
+    elif not total.time_s:
+        why["headline"] = NO_TIME
+    measured = _achieved(whole or _total_measured(rows), rows, flop, moved)
     if measured is None:
         why["measured"] = "not every step was measured"
     return Totals(
@@ -31,7 +36,7 @@ def totals_of(counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardwar
         useful_flop=sum(r.useful_flop * r.repeat for r in rows),
         bytes=moved,
         link_bytes={name: sum(r.link_bytes.get(name, 0) * r.repeat for r in rows) for name in links},
-        intensity_flop_per_byte={k: (flop["tensor"] + flop["vector"]) / v if v else None for k, v in moved.items()},
+        intensity_flop_per_byte={k: arithmetic(flop) / v if v else None for k, v in moved.items()},
         parameters=sum(r.parameters * r.repeat for r in rows),
         memory=_memory(counted, rows, hardware),
         bound=_total_bound(counted, total) if hardware else None,
@@ -45,6 +50,20 @@ def totals_of(counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardwar
 def _total_measured(rows: Sequence[Row]) -> MeasuredResult | None:
     times = [r.measured.time_s * r.repeat for r in rows if r.measured]
     return MeasuredResult(time_s=sum(times), source="sum of the steps") if rows and len(times) == len(rows) else None
+
+
+def _achieved(
+    measured: MeasuredResult | None, rows: Sequence[Row], flop: dict[str, float], moved: dict[str, float]
+) -> MeasuredResult | None:
+    """What was reached over the whole: work over time, and of each resource the share of the time that it was needed."""
+    if measured is None or not measured.time_s > 0:
+        return measured
+    needed: dict[str, float] = {}
+    for row in rows:
+        for name, time in (row.bound.per_resource_s if row.bound else {}).items():
+            needed[name] = needed.get(name, 0.0) + time * row.repeat
+    achieved = {name: amount / measured.time_s for name, amount in {**flop, **moved}.items() if amount}
+    return replace(measured, achieved_per_s=achieved, share_of_peak={name: t / measured.time_s for name, t in needed.items() if t})
 
 
 def _memory(counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardware | None) -> Memory:

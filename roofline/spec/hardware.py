@@ -15,20 +15,20 @@ from typing import Any
 from roofline.dtypes import DTYPES
 from roofline.errors import InputError, did_you_mean
 from roofline.hardware.profile import KINDS, LEVELS, Absent, Figure, Hardware, Level, Link, Value
+from roofline.spec.ceilings import MEASURED
 from roofline.spec.find import find_hardware, hardware_names, is_path
 from roofline.spec.kind import require
+from roofline.spec.reader import INVALID, Reader, expression_value
 from roofline.spec.schema import (
-    INVALID,
     Choice,
     Integer,
     Key,
     ListOf,
     MapOf,
-    Reader,
     Real,
     Record,
     Text,
-    expression_value,
+    in_range,
 )
 from roofline.spec.source import MapNode, Node, Scalar, parse, read_source
 from roofline.units import Dimension, QuantityError, parse_quantity
@@ -84,6 +84,10 @@ class FigureType:
         written = node.entries["formula"].value if form == "formula" and isinstance(node, MapNode) else None
         formula = written.text if isinstance(written, Scalar) else None
         unit = self.dimension.si if self.dimension else ""
+        if self.dimension is None and values[form] != int(values[form]):
+            return reader.fail(node, f"a count is a whole number, but this is {values[form]:g}")
+        if in_range(values[form], node, reader) is INVALID:
+            return INVALID
         figure = Figure(values[form], unit, values["kind"], values["source"], formula, values.get("note"), values.get("per_clock"))
         return figure if _per_clock_holds(figure, node, reader) else INVALID
 
@@ -111,13 +115,13 @@ def _per_clock_holds(figure: Figure, node: Node, reader: Reader) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _FigureValue:
-    """A number with its unit, or a plain number > 0 where the figure is a count."""
+    """A number with its unit, or a whole number where the figure is a count."""
 
     dimension: Dimension | None
 
     def read(self, node: Node, reader: Reader) -> Any:
         if self.dimension is None:
-            return Real(0, above=True).read(node, reader)
+            return Integer(1).read(node, reader)
         if not isinstance(node, Scalar):
             return reader.fail(node, f"expected a quantity in {self.dimension.si}")
         try:
@@ -126,7 +130,7 @@ class _FigureValue:
             return reader.fail(node, str(err))
 
     def json_schema(self) -> dict[str, Any]:
-        return {"type": "number"} if self.dimension is None else {"type": "string"}
+        return {"type": "integer", "minimum": 1} if self.dimension is None else {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +233,7 @@ PROFILE = Record(
         ),
         Key("power", Record("power", (_optional("tdp", FigureType(Dimension.WATTS), "board power limit"),)), "power"),
         Key("price", Record("price", (_optional("hour", FigureType(Dimension.USD_PER_HOUR), "rent"),)), "cost"),
+        Key("measured", MEASURED, "what this device was measured to reach, beside the published figures"),
     ),
 )
 
@@ -258,6 +263,17 @@ def _merged(path: Path, chain: tuple[Path, ...]) -> MapNode:
         return node
     base = _base(node.entries["extends"].value, chain)
     return _overlay(_merged(base, (*chain, base)), node)
+
+
+def extended_name(path: str) -> str | None:
+    """The profile that the one in this file extends, None where it stands alone.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    node = require(parse(read_source(path)), "a hardware profile")
+    parent = node.entries["extends"].value if "extends" in node.entries else None
+    return parent.text if isinstance(parent, Scalar) else None
 
 
 def _base(parent: Node, chain: tuple[Path, ...]) -> Path:
@@ -295,6 +311,7 @@ def _read_names(node: MapNode, reader: Reader) -> None:
     if constants is not None:
         found = MapOf(Real()).read(constants.value, quiet)
         names.update(found if isinstance(found, dict) else {})
+        reader.unknown.update(constants.value.entries.keys() - names.keys() if isinstance(constants.value, MapNode) else ())
     for section, key, type_, name in (
         ("processors", "count", COUNT, "processors"),
         ("clocks", "peak", HERTZ, "clock_peak"),
@@ -306,6 +323,8 @@ def _read_names(node: MapNode, reader: Reader) -> None:
             figure = type_.read(part.value.entries[key].value, quiet)
             if isinstance(figure, Figure):
                 names[name] = figure.value
+            elif figure is INVALID:
+                reader.unknown.add(name)
     reader.names = names
 
 
@@ -350,6 +369,7 @@ def _build(values: dict[str, Any], path: str) -> Hardware:
         limits=values.get("limits", {}),
         power=values.get("power", {}),
         price=values.get("price", {}),
+        measured=values.get("measured", {}),
         notes=values.get("notes"),
         path=path,
     )

@@ -14,6 +14,9 @@ from roofline.units import MAX_DIGITS, quoted, read_number, to_float
 MAX_INT = 2**63 - 1
 """Largest count: what a 64-bit reader of the report can hold."""
 
+MAX_ODD = 100
+"""Longest text that is looked at for a number in an odd notation."""
+
 _NULLS = ("", "~", "null", "Null", "NULL")
 _TRUE_WORDS = ("true", "yes", "on", "y", "1")
 _FALSE_WORDS = ("false", "no", "off", "n", "0")
@@ -89,8 +92,19 @@ def _require_bare(scalar: Scalar, wanted: str) -> None:
         raise ValueError(f"{_shown(scalar)} stands in quotes, so it is text; write {wanted} without quotes")
 
 
+def odd_notation(text: str) -> str | None:
+    """What is odd about a text that is meant as a number, with the fix; None where it is no such text."""
+    try:
+        _refuse_odd_notation(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
 def _refuse_odd_notation(text: str) -> None:
     """Refuse what looks like a number to YAML 1.1 or to people, with the decimal spelling where it is certain."""
+    if len(text) > MAX_ODD:  # nobody's odd number, and the patterns take time by the square of its length
+        return
     shown = quoted(text)
     if _BASED.fullmatch(text):
         raise ValueError(f"'{shown}' is not in decimal digits; write {_decimal(text)}")

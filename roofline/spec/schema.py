@@ -7,44 +7,15 @@ with ``x-`` are free for users everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from roofline.dtypes import DTYPES
-from roofline.errors import InputError, Problem, did_you_mean
-from roofline.spec.expression import ExpressionError, evaluate
+from roofline.errors import did_you_mean
+from roofline.spec.reader import INVALID, Reader, came_to, expression_value, kind, scalar
 from roofline.spec.scalars import as_bool, as_float, as_int, as_text
 from roofline.spec.source import ListNode, MapNode, Node, Scalar
 from roofline.units import Dimension, parse_quantity
-
-
-class _Invalid:
-    """What a type returns after it has reported a problem."""
-
-    def __repr__(self) -> str:
-        return "INVALID"
-
-
-INVALID = _Invalid()
-
-
-@dataclass(slots=True)
-class Reader:
-    """Collects problems; ``names`` are what expressions may use."""
-
-    names: Mapping[str, Any] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
-
-    def fail(self, node: Node, message: str) -> _Invalid:
-        """Report a problem at the node."""
-        self.problems.append(node.problem(message))
-        return INVALID
-
-    def finish(self) -> None:
-        """Raise all problems, if there are any."""
-        if self.problems:
-            raise InputError(self.problems)
 
 
 class Type(Protocol):
@@ -57,20 +28,6 @@ class Type(Protocol):
         """The JSON Schema of what `read` accepts."""
 
 
-def _kind(node: Node) -> str:
-    if isinstance(node, Scalar):
-        return f"'{node.text}'" if node.text else "nothing"
-    return "a list" if isinstance(node, ListNode) else "a map"
-
-
-def scalar(node: Node, reader: Reader, wanted: str) -> Scalar | None:
-    """The node as a scalar with text, or None after reporting that one was wanted."""
-    if isinstance(node, Scalar) and (node.text != "" or node.quoted):
-        return node
-    reader.fail(node, f"expected {wanted}, found {_kind(node)}")
-    return None
-
-
 # --------------------------------------------------------------------------- scalars
 @dataclass(frozen=True, slots=True)
 class Text:
@@ -80,8 +37,7 @@ class Text:
 
     def read(self, node: Node, reader: Reader) -> Any:
         """The text as written."""
-        found = scalar(node, reader, self.wanted)
-        return INVALID if found is None else as_text(found)
+        return _converted(node, reader, self.wanted, as_text)
 
     def json_schema(self) -> dict[str, Any]:
         """Text, or a number that is read as text."""
@@ -164,6 +120,8 @@ class Integer:
         if value is INVALID:
             return value
         if value < self.minimum or (self.maximum is not None and value > self.maximum):
+            if self.minimum == self.maximum:
+                return reader.fail(node, f"{value} is not known here; write {self.minimum}")
             top = "" if self.maximum is None else f" and at most {self.maximum}"
             return reader.fail(node, f"{value} is out of range: at least {self.minimum}{top}")
         return value
@@ -211,6 +169,17 @@ class Real:
         return schema
 
 
+SMALLEST, LARGEST = 1e-30, 1e30
+"""Quantities outside, in SI units, are mistakes, and arithmetic on them would overflow."""
+
+
+def in_range(value: float, node: Node, reader: Reader) -> Any:
+    """A quantity in SI units, or INVALID after reporting that it is none of this world."""
+    if SMALLEST <= value <= LARGEST:
+        return value
+    return reader.fail(node, f"{value:g} in SI units is out of range: from {SMALLEST:g} to {LARGEST:g}")
+
+
 @dataclass(frozen=True, slots=True)
 class Quantity:
     """A number with its unit, read into SI units."""
@@ -221,7 +190,8 @@ class Quantity:
     def read(self, node: Node, reader: Reader) -> Any:
         """The value in SI units."""
         wanted = f"a quantity in {self.dimension.si}"
-        return _converted(node, reader, wanted, lambda s: parse_quantity(s.text, self.dimension, allow_zero=self.allow_zero))
+        value = _converted(node, reader, wanted, lambda s: parse_quantity(s.text, self.dimension, allow_zero=self.allow_zero))
+        return value if value is INVALID or value == 0 else in_range(value, node, reader)
 
     def json_schema(self) -> dict[str, Any]:
         """Text with a unit."""
@@ -244,8 +214,8 @@ class Dim:
                 return reader.fail(node, f"expected a whole number, but the expression gives {value:g}")
             value = int(value)
         if value < self.minimum:
-            return reader.fail(node, f"{value} is out of range: at least {self.minimum}")
-        return value if value < 2**63 else reader.fail(node, f"{value} is too large for a count (2**63 or more)")
+            return reader.fail(node, f"{came_to(node, value, reader)} is out of range: at least {self.minimum}")
+        return value if value < 2**63 else reader.fail(node, f"{came_to(node, value, reader)} is too large for a count (2**63 or more)")
 
     def json_schema(self) -> dict[str, Any]:
         """An integer or an expression."""
@@ -268,17 +238,6 @@ class RealExpression:
         return {"anyOf": [self.range.json_schema(), {"type": "string"}]}
 
 
-def expression_value(node: Node, reader: Reader) -> Any:
-    """The value of a number or of an expression over ``reader.names``."""
-    found = scalar(node, reader, "a number or an expression over params")
-    if found is None:
-        return INVALID
-    try:
-        return evaluate(found.text, reader.names)
-    except ExpressionError as err:
-        return reader.fail(node, str(err))
-
-
 # --------------------------------------------------------------------------- collections
 @dataclass(frozen=True, slots=True)
 class ListOf:
@@ -293,7 +252,7 @@ class ListOf:
             if self.lone and isinstance(node, Scalar):
                 value = self.item.read(node, reader)
                 return () if value is INVALID else (value,)
-            return reader.fail(node, f"expected a list, found {_kind(node)}")
+            return reader.fail(node, f"expected a list, found {kind(node)}")
         values = (self.item.read(item, reader) for item in node.items)
         return tuple(v for v in values if v is not INVALID)
 
@@ -313,7 +272,7 @@ class MapOf:
     def read(self, node: Node, reader: Reader) -> Any:
         """The values by name, in order."""
         if not isinstance(node, MapNode):
-            return reader.fail(node, f"expected a map, found {_kind(node)}")
+            return reader.fail(node, f"expected a map, found {kind(node)}")
         values = {}
         for name, entry in node.entries.items():
             if name.startswith("x-"):
@@ -359,7 +318,7 @@ class Record:
     def read(self, node: Node, reader: Reader) -> Any:
         """The values by key; missing and invalid ones are absent."""
         if not isinstance(node, MapNode):
-            return reader.fail(node, f"expected {self.title} as a map, found {_kind(node)}")
+            return reader.fail(node, f"expected {self.title} as a map, found {kind(node)}")
         by_name = {k.name: k for k in self.keys}
         values = {}
         for name, entry in node.entries.items():

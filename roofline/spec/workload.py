@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import MISSING, dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import MISSING, dataclass, field, fields
 from typing import Any
 
 from roofline.errors import UsageError, did_you_mean
+from roofline.numeric import total
 from roofline.ops import OPERATORS
 from roofline.ops.base import Op
-from roofline.predict.bound import TRAFFIC
+from roofline.spec.expectations import read_expectations
 from roofline.spec.expression import ExpressionError, evaluate
-from roofline.spec.find import find_workload
+from roofline.spec.find import find_workload, hardware_names, is_path
 from roofline.spec.kind import require
+from roofline.spec.overrides import id_of, overridden
+from roofline.spec.reader import ALL, INVALID, Reader, expression_value, scalar
 from roofline.spec.schema import (
-    INVALID,
     Bool,
     Choice,
     Dim,
@@ -30,23 +32,19 @@ from roofline.spec.schema import (
     Key,
     ListOf,
     Quantity,
-    Reader,
     Real,
     RealExpression,
     Record,
     Text,
     Type,
-    scalar,
 )
 from roofline.spec.source import Entry, ListNode, MapNode, Mark, Node, Scalar, Source, parse, read_source
 from roofline.units import Dimension, QuantityError, parse_quantity
-from roofline.workload.workload import DIRECTIONS, EXECUTIONS, Expectation, Step, Workload
+from roofline.workload.workload import DIRECTIONS, EXECUTIONS, TRAFFIC, Step, Workload
 
 SCHEMA = 1
 MOST_STEPS = 10_000
 STEP_ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_/-]*")
-SETTINGS = ("name", "hardware", "dtype", "execution", "traffic")
-"""Top-level keys that ``--set`` may give."""
 
 
 # --------------------------------------------------------------------------- types of an operator's fields
@@ -75,7 +73,7 @@ class Amount:
         try:
             value = evaluate(number, reader.names) * scale
         except ExpressionError as err:
-            return reader.fail(node, str(err))
+            return reader.follow() if reader.follows(node.text) else reader.fail(node, str(err))
         return value if value >= 0 else reader.fail(node, f"{value:g} is out of range: at least 0")
 
     def json_schema(self) -> dict[str, Any]:
@@ -115,11 +113,34 @@ STEP_KEYS = (
 
 def operator_record(cls: type[Op]) -> Record:
     """The keys of a step with this operator: those of every step and the operator's fields."""
-    own = tuple(
-        Key(f.name, field_type(f.metadata), f.metadata["doc"], f.default is MISSING and f.name != "dtype")
-        for f in fields(cls)  # type: ignore[arg-type]
-    )
-    return Record(f"a {cls.name} step", (*STEP_KEYS, *own))
+    if cls not in _RECORDS:
+        own = tuple(
+            Key(f.name, field_type(f.metadata), f.metadata["doc"], f.default is MISSING and f.name != "dtype")
+            for f in fields(cls)  # type: ignore[arg-type]
+        )
+        _RECORDS[cls] = Record(f"a {cls.name} step", (*STEP_KEYS, *own))
+    return _RECORDS[cls]
+
+
+_RECORDS: dict[type[Op], Record] = {}
+"""Records already built: a workload has many steps of few operators."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfileName:
+    """The name of a hardware profile, never a path: a workload from elsewhere must not make the tool open other files."""
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        """The name."""
+        name = Text("a profile name").read(node, reader)
+        if name is INVALID or name in hardware_names():
+            return name
+        hint = "give a file with -H" if is_path(name) else did_you_mean(name, hardware_names())
+        return reader.fail(node, f"unknown hardware profile '{name}'; {hint}")
+
+    def json_schema(self) -> dict[str, Any]:
+        """Text."""
+        return {"type": "string"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,13 +158,17 @@ class Anything:
         return self.schema
 
 
-def _step_schema() -> dict[str, Any]:
-    variants = []
-    for cls in OPERATORS.values():
-        schema = operator_record(cls).json_schema()
-        schema["properties"]["op"] = {"const": cls.name, "description": cls.title}
-        variants.append(schema)
-    return {"type": "array", "items": {"oneOf": variants}, "minItems": 1}
+class _Steps(Anything):
+    """The list of steps. Its schema names every operator, so that it is built only when it is asked for."""
+
+    def json_schema(self) -> dict[str, Any]:
+        """A list of steps, each of one operator."""
+        variants = []
+        for cls in OPERATORS.values():
+            schema = operator_record(cls).json_schema()
+            schema["properties"]["op"] = {"const": cls.name, "description": cls.title}
+            variants.append(schema)
+        return {"type": "array", "items": {"oneOf": variants}, "minItems": 1}
 
 
 _ANY_SCALAR = {"type": ["string", "number", "boolean"]}
@@ -156,12 +181,12 @@ def workload_record() -> Record:
         (
             Key("schema", Integer(SCHEMA, SCHEMA), "version of this format", required=True),
             Key("name", Text(), "what it is"),
-            Key("hardware", Text("a profile name"), "profile used when the command line names none"),
+            Key("hardware", ProfileName(), "profile used when the command line names none"),
             Key("dtype", DtypeName(), "number format of steps that give none"),
             Key("execution", Choice(EXECUTIONS), "which kernels are launched; eager when not given"),
             Key("traffic", Choice(TRAFFIC), "which count of bytes the time is taken from; compulsory when not given"),
             Key("params", Anything({"type": "object", "additionalProperties": _ANY_SCALAR}), "names for expressions"),
-            Key("steps", Anything(_step_schema()), "what is computed, in order", required=True),
+            Key("steps", _Steps(), "what is computed, in order", required=True),
             Key("expect", Anything({"type": "object", "additionalProperties": _ANY_SCALAR}), "assertions for --check"),
             Key("note", Text(), "free text"),
         ),
@@ -176,7 +201,7 @@ def load_workload(name: str, overrides: Sequence[str] = ()) -> Workload:
 
     Raises:
         InputError: problems in the file, all of them.
-        UsageError: no such workload, or an override that names nothing.
+        UsageError: no such workload, or an override that is not ``key=value``.
     """
     path = str(find_workload(name))
     source = read_source(path)
@@ -186,7 +211,7 @@ def load_workload(name: str, overrides: Sequence[str] = ()) -> Workload:
 def read_workload(source: Source, overrides: Sequence[str] = ()) -> Workload:
     """`load_workload` from text already read."""
     root = require(parse(source), "a workload")
-    return _read(_overridden(root, overrides), source)
+    return _read(overridden(root, overrides), source)
 
 
 def one_step(op: str, settings: Sequence[str]) -> Workload:
@@ -223,9 +248,10 @@ def _entry(source: Source, key: str, value: Node) -> Entry:
 def _read(root: MapNode, source: Source) -> Workload:
     reader = Reader()
     top = workload_record().read(root, reader)
+    reader.dtype_refused = "dtype" in root.entries and "dtype" not in top
     reader.names = _params(top.get("params"), reader)
     steps = _steps(top.get("steps"), top.get("dtype"), reader)
-    expect = _expectations(top.get("expect"), reader)
+    expect = read_expectations(top.get("expect"), [s.id for s in steps] if not reader.problems else None, reader)
     reader.finish()
     return Workload(
         name=top.get("name", "workload"),
@@ -244,22 +270,22 @@ def _read(root: MapNode, source: Source) -> Workload:
 def _params(node: Node | None, reader: Reader) -> dict[str, Any]:
     """Each param may use those before it; text stays text unless it is an expression."""
     names: dict[str, Any] = {}
+    reader.names = names
     if node is None:
         return names
     if not isinstance(node, MapNode):
         reader.fail(node, "expected params as a map of names to numbers or expressions")
+        reader.unknown.add(ALL)
         return names
     for name, entry in node.entries.items():
         if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
             reader.fail(entry.key, f"'{name}' cannot be used in expressions: letters, digits and '_' only, no digit first")
             continue
-        found = scalar(entry.value, reader, "a number or an expression")
-        if found is None:
-            continue
-        try:
-            names[name] = evaluate(found.text, names)
-        except ExpressionError as err:
-            reader.fail(found, str(err))
+        value = expression_value(entry.value, reader)
+        if value is INVALID:
+            reader.unknown.add(name)
+        else:
+            names[name] = value
     return names
 
 
@@ -282,11 +308,12 @@ def _step(node: Node, dtype: str | None, reader: Reader) -> Step | None:
     if cls is None:
         return None
     assert isinstance(node, MapNode)
-    before = len(reader.problems)
+    before = reader.failures
     values = operator_record(cls).read(node, reader)
     if values.setdefault("dtype", dtype) is None and "dtype" not in node.entries:
-        reader.fail(node, "a step needs a dtype: give 'dtype' here or for the whole workload")
-    if len(reader.problems) > before:
+        wanted = "a step needs a dtype: give 'dtype' here or for the whole workload"
+        _ = reader.follow() if reader.dtype_refused else reader.fail(node, wanted)
+    if reader.failures > before:
         return None
     op = cls(**{f.name: values[f.name] for f in fields(cls) if f.name in values})  # type: ignore[arg-type]
     direction = values.get("pass", "forward")
@@ -325,37 +352,34 @@ def _check_ids(found: list[tuple[Node, Step | None]], reader: Reader) -> None:
     """Ids are unique and plain; ``after`` and ``tied_to`` name steps that stand before."""
     seen: dict[str, Node] = {}
     for node, step in found:
-        if step is None:
+        if step is None:  # refused already; what waits for it is not wrong
+            seen.setdefault(id_of(node) or "", node)
             continue
+        named = _value(node, "id")
         if not STEP_ID.fullmatch(step.id):
-            reader.fail(node, f"step id '{step.id}': letters, digits, '_', '-' and '/' only")
+            reader.fail(named, f"step id '{step.id}': letters, digits, '_', '-' and '/' only")
         if step.id == "total":
-            reader.fail(node, "step id 'total' is taken by the totals of the report")
+            reader.fail(named, "step id 'total' is taken by the totals of the report")
         if step.id in seen:
-            reader.fail(node, f"two steps are called '{step.id}' (the other on line {seen[step.id].mark.line}); give each an id")
-        for waited in (*(step.after or ()), *((step.tied_to,) if step.tied_to else ())):
-            if waited not in seen:
-                reader.fail(
-                    node, f"step '{step.id}' names '{waited}', which no step before it is called; {did_you_mean(waited, list(seen))}"
-                )
-        seen.setdefault(step.id, node)
+            reader.fail(named, f"two steps are called '{step.id}' (the other on line {seen[step.id].mark.line}); give each an id")
+        for key, names in (("after", step.after or ()), ("tied_to", (step.tied_to,) if step.tied_to else ())):
+            for waited in names:
+                if waited not in seen:
+                    said = f"step '{step.id}' names '{waited}', which no step before it is called"
+                    reader.fail(_value(node, key), f"{said}; {did_you_mean(waited, list(seen))}")
+        seen.setdefault(step.id, named)
+    _check_ties(found, reader)
 
 
-_EXPECTATION = re.compile(r"\s*(<=|>=|==|!=|<|>)\s*(.+?)\s*")
+def _check_ties(found: list[tuple[Node, Step | None]], reader: Reader) -> None:
+    """Weights can be shared only with a step that has as many: others would vanish from memory and parameters."""
+    weights = {step.id: total(t.elements for t in step.op.tensors() if t.role == "weight") for _, step in found if step}
+    for node, step in found:
+        if step and step.tied_to in weights and weights[step.tied_to] != weights[step.id]:
+            said = f"step '{step.id}' has {weights[step.id]} weights and cannot share the {weights[step.tied_to]} of '{step.tied_to}'"
+            reader.fail(_value(node, "tied_to"), said)
 
 
-def _expectations(node: Node | None, reader: Reader) -> tuple[Expectation, ...]:
-    if node is None:
-        return ()
-    if not isinstance(node, MapNode):
-        reader.fail(node, "expected assertions as a map, such as 'attention.bound.limiter: tensor'")
-        return ()
-    found = []
-    for path, entry in node.entries.items():
-        text = scalar(entry.value, reader, "a value, or a comparison such as '<= 5 ms'")
-        if text is None:
-            continue
-        match = _EXPECTATION.fullmatch(text.text)
-        comparison, value = match.groups() if match else ("==", text.text)
-        found.append(Expectation(path=path, comparison=comparison, value=value, line=entry.key.mark.line))
-    return tuple(found)
+def _value(node: Node, key: str) -> Node:
+    """Where the value of a key stands; the map itself where it has none."""
+    return node.entries[key].value if isinstance(node, MapNode) and key in node.entries else node

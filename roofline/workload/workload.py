@@ -10,6 +10,9 @@ from roofline.ops.base import Op
 
 DIRECTIONS = ("forward", "backward", "forward+backward")
 EXECUTIONS = ("eager", "compiled", "graph", "engine")
+TRAFFIC = ("compulsory", "tiled", "cached")
+"""Which count of bytes the time is taken from: each operand once (a true bound), the tiling's own re-reads without a
+cache, or those filtered by L2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,7 +67,15 @@ def test_gustafson_scales_with_the_machine() -> None:
 
 @pytest.mark.parametrize(
     "parts",
-    [[Part(-0.1, 2)], [Part(1.1, 2)], [Part(0.5, 0)], [Part(0.5, -1)], [Part(0.5, math.nan)], [Part(math.nan, 2)], [Part(0.6, 2), Part(0.45, 2)]],
+    [
+        [Part(-0.1, 2)],
+        [Part(1.1, 2)],
+        [Part(0.5, 0)],
+        [Part(0.5, -1)],
+        [Part(0.5, math.nan)],
+        [Part(math.nan, 2)],
+        [Part(0.6, 2), Part(0.45, 2)],
+    ],
 )
 def test_values_outside_their_domain_are_refused(parts: list[Part]) -> None:
     with pytest.raises(UsageError):

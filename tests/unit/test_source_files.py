@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -80,12 +81,31 @@ def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
     assert refusal(tmp_path / "loop.yaml").message.startswith("cannot be read")
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may read everything")
-def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("refusing", ["stat", "open"])
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusing: str) -> None:
+    """The refusal is simulated: the superuser, as whom tests run in containers, may read everything."""
     path = tmp_path / "w.yaml"
     path.write_text("a: 1")
-    path.chmod(0)
-    assert "cannot be read" in refusal(path).message
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(f"roofline.spec.files.os.{refusing}", refuse)
+        with pytest.raises(InputError) as caught:
+            read_source(path)
+    assert [(p.path, p.message) for p in caught.value.problems] == [(str(path), "cannot be read: Permission denied")]
+
+
+def test_a_fifo_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between looking at a file and opening it."""
+    path = tmp_path / "fifo"
+    os.mkfifo(path)
+    regular = os.stat(__file__)
+    with monkeypatch.context() as patched:
+        patched.setattr("roofline.spec.files.os.stat", lambda _: regular)
+        with pytest.raises(InputError, match="not a regular file"):
+            read_source(path)
 
 
 def test_a_large_file_names_the_limit(tmp_path: Path) -> None:

@@ -1,0 +1,161 @@
+"""``roofline calibrate``: measure what this device reaches and write it down as a profile."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli.outcome import deliver, note, render, reported, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.console import Console
+
+    from roofline.hardware.profile import Hardware
+    from roofline.measure.base import Device
+    from roofline.measure.calibrate import Calibration, Found
+    from roofline.measure.regimes import Timed
+
+INTERRUPTED = 130
+
+
+@reported
+def command(
+    device: Annotated[str, typer.Option("--device", help="auto (the first GPU), cuda:N, or cpu.")] = "auto",
+    hardware: Annotated[
+        str | None, typer.Option("-H", "--hardware", help="Profile to extend by name; by the device's own name if not given.")
+    ] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", help="Write the profile to a file, kernel times beside it.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Seconds in place of minutes, roughly; no kernel table.")] = False,
+    only: Annotated[list[str] | None, typer.Option("--only", help="Only these: hbm, l2.read, tensor.bf16, kernels ...; repeat.")] = None,
+    lock: Annotated[bool, typer.Option("--lock/--no-lock", help="Let nobody else measure on this device meanwhile.")] = True,
+) -> None:
+    """Measure this device: memory, caches, arithmetic, launches, links; write a profile for -H.
+
+    On a GPU the profile extends the data sheet's and adds what was measured beside it. On a CPU its figures are the measured
+    ones. Needs torch; Triton and a CUDA toolkit give more. What cannot be measured is absent with its reason.
+
+    Examples:
+
+      roofline calibrate -o h200-measured.yaml
+
+      roofline calibrate --device cpu -o cpu.yaml
+    """
+    from roofline.errors import MeasurementInvalidError
+    from roofline.measure.device import open_device
+    from roofline.measure.profile_file import profile_name, profile_text
+
+    opened = open_device(device)
+    base = _base(hardware, opened)
+    name = profile_name(output, base, opened.info)
+    found, timed = _run(opened, quick, only or [], lock)
+    if found.found and not found.measured and not timed:
+        reasons = {f"{n}: {f.reason}" for n, f in found.found.items() if not hasattr(f, "value")}
+        raise MeasurementInvalidError("nothing could be measured\n" + "\n".join(sorted(reasons)))
+    deliver(profile_text(found, base, name), output)
+    if output not in (None, "-"):
+        _beside(str(output), found, timed)
+    if found.interrupted:
+        note("interrupted: the profile holds what was measured until then")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _base(name: str | None, device: Device) -> Hardware | None:
+    """The profile to extend: as named, or by the device's name. None where there is none, as for a CPU."""
+    from roofline.errors import MissingCapabilityError
+    from roofline.measure.match import profile_for
+    from roofline.spec.hardware import load_hardware
+
+    if name is not None:
+        return load_hardware(name)
+    if device.info.kind == "cpu":
+        return None
+    try:
+        return _published(profile_for(device.info))
+    except MissingCapabilityError as err:
+        note(f"note: {err}; the profile is made of measured figures alone")
+        return None
+
+
+def _published(found: Hardware) -> Hardware | None:
+    """The profile below an earlier calibration of this device, which would else be extended by the next one."""
+    from roofline.spec.hardware import extended_name, load_hardware
+
+    while found.measured:
+        below = extended_name(found.path)
+        if below is None:
+            return None
+        found = load_hardware(below)
+    return found
+
+
+# --------------------------------------------------------------------------- running
+def _run(device: Device, quick: bool, only: Sequence[str], lock: bool) -> tuple[Calibration, list[Timed]]:
+    from roofline.measure.calibrate import KERNELS, calibrate, sizes_for
+    from roofline.measure.lock import device_lock
+
+    with ExitStack() as stack:
+        warning = stack.enter_context(device_lock(device.info.uuid)) if lock else None
+        if warning:
+            note(f"note: {warning}")
+        sizes = sizes_for(device.info, quick, device.free_bytes())
+        found = calibrate(device, sizes, only, progress=_progress)
+        wanted = KERNELS in only if only else not quick
+        return found, _kernels(device, found) if wanted and not found.interrupted else []
+
+
+def _kernels(device: Device, found: Calibration) -> list[Timed]:
+    from roofline.measure.regimes import cases_for, procedure_for, time_cases
+
+    kind = device.info.kind
+    timed = time_cases(cases_for(kind), device, procedure_for(kind), progress=_case)
+    found.interrupted = any(t.why.startswith("interrupted") for t in timed)
+    return timed
+
+
+def _progress(number: int, count: int, name: str, found: Found | None) -> None:
+    """A line for each ceiling on stderr, when it is known."""
+    if found is None or settings.quiet:
+        return
+    from roofline.measure.profile_file import quantity
+    from roofline.spec.ceilings import CEILINGS
+
+    value = getattr(found, "value", None)
+    text = (
+        f"absent: {getattr(found, 'reason', '')}" if value is None else f"{quantity(value, CEILINGS[name])}  {getattr(found, 'label', '')}"
+    )
+    note(f"[{number:2}/{count}] {name:24} {text}")
+
+
+def _case(number: int, count: int, label: str) -> None:
+    if not settings.quiet:
+        note(f"[{number:2}/{count}] {label}")
+
+
+# --------------------------------------------------------------------------- results
+def _beside(output: str, found: Calibration, timed: Sequence[Timed]) -> None:
+    """The kernels' table beside the profile, and the ceilings on stdout."""
+    from roofline.measure.profile_file import source_text, today
+    from roofline.measure.regimes import write_tables
+    from roofline.report.hardware_view import ceiling_columns
+    from roofline.report.text import print_columns
+    from roofline.spec.hardware import load_hardware
+
+    if timed:
+        lines = [
+            source_text(found.info, today()),
+            "time_us: median of a call in a captured graph over inputs larger than L2; eager on a CPU",
+        ]
+        for path in write_tables(f"{Path(output).with_suffix('')}.kernels", timed, lines):
+            note(f"wrote {path}")
+    hardware = load_hardware(output)
+
+    def draw(console: Console) -> None:
+        print_columns(ceiling_columns(hardware), console)
+
+    if hardware.measured:
+        render(draw, None)

@@ -1,0 +1,224 @@
+"""A small set of kernels, one or more for each regime, that an estimator is fitted to: times beside the ceilings.
+
+Regimes: ``launch`` (work far below what a launch costs), ``memory``, ``compute``, and for products ``tail`` (a last wave
+that fills few processors). Written as one CSV an operator, with the columns of published tables: the operator's fields,
+``time_us`` (a call in a captured graph over inputs larger than L2), ``sm_mhz``, ``watt``; and the interval and the regime.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from roofline.errors import RooflineError
+from roofline.measure.base import Device, Procedure
+from roofline.report.model import MeasuredResult
+
+MIB = 2**20
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Regime:
+    """A kernel at one shape, and what decides its time there."""
+
+    kernel: str
+    regime: str
+    fields: Fields
+
+    @property
+    def label(self) -> str:
+        """Kernel and shape in one word each."""
+        return f"{self.kernel} " + " ".join(f"{k}={v}" for k, v in self.fields.items())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timed:
+    """What a case took, None with a status where it could not be measured."""
+
+    case: Regime
+    result: MeasuredResult | None
+    why: str = ""
+
+
+def _gemm(m: int, n: int, k: int, regime: str, dtype: str = "bf16") -> Regime:
+    return Regime(kernel="gemm", regime=regime, fields={"m": m, "n": n, "k": k, "dtype": dtype})
+
+
+def _attention(kernel: str, regime: str, batch: int, kv_heads: int, q: int, kv: int, dim: int, causal: bool) -> Regime:
+    shape = {"batch": batch, "heads": 32, "kv_heads": kv_heads, "q_len": q, "kv_len": kv, "head_dim": dim, "causal": causal}
+    return Regime(kernel=kernel, regime=regime, fields={**shape, "dtype": "bf16"})
+
+
+def _rows(kernel: str, regime: str, rows: int, cols: int) -> Regime:
+    return Regime(kernel=kernel, regime=regime, fields={"rows": rows, "cols": cols, "dtype": "bf16"})
+
+
+def _elements(regime: str, elements: int) -> Regime:
+    return Regime(kernel="elementwise", regime=regime, fields={"function": "gelu", "elements": elements, "dtype": "bf16"})
+
+
+GPU_CASES = (
+    _gemm(16, 512, 512, "launch"),
+    _gemm(128, 1024, 1024, "launch"),
+    _gemm(1, 8192, 8192, "memory"),
+    _gemm(16, 8192, 8192, "memory"),
+    _gemm(64, 14336, 4096, "memory"),
+    _gemm(1024, 4096, 4096, "compute"),
+    _gemm(4096, 4096, 4096, "compute"),
+    _gemm(8192, 8192, 8192, "compute"),
+    _gemm(2176, 4096, 4096, "tail"),
+    _gemm(4096, 4352, 4096, "tail"),
+    _gemm(8192, 8192, 8192, "compute", "fp8"),
+    _attention("flash", "compute", 1, 8, 4096, 4096, 128, True),
+    _attention("flash", "compute", 8, 32, 1024, 1024, 64, False),
+    _attention("decode", "memory", 32, 8, 1, 4096, 128, True),
+    _attention("decode", "memory", 1, 8, 1, 65536, 128, True),
+    *(
+        _rows(kernel, regime, *shape)
+        for kernel in ("softmax", "rmsnorm", "layernorm")
+        for regime, shape in (("launch", (1024, 1024)), ("memory", (16384, 8192)))
+    ),
+    _elements("launch", 16384),
+    _elements("memory", 128 * MIB),
+)
+CPU_CASES = (
+    _gemm(16, 64, 64, "launch", "fp32"),
+    _gemm(1, 4096, 4096, "memory", "fp32"),
+    _gemm(1024, 1024, 1024, "compute", "fp32"),
+    _gemm(1024, 1024, 1024, "compute", "bf16"),
+    Regime(kernel="softmax", regime="memory", fields={"rows": 4096, "cols": 4096, "dtype": "fp32"}),
+    Regime(kernel="rmsnorm", regime="memory", fields={"rows": 4096, "cols": 4096, "dtype": "fp32"}),
+    Regime(kernel="elementwise", regime="memory", fields={"function": "gelu", "elements": 16 * MIB, "dtype": "fp32"}),
+)
+
+
+def cases_for(kind: str) -> tuple[Regime, ...]:
+    """The set for a kind of device."""
+    return CPU_CASES if kind == "cpu" else GPU_CASES
+
+
+def procedure_for(kind: str) -> Procedure:
+    """Shorter than a measurement of one kernel: there are many."""
+    cuda = kind != "cpu"
+    return Procedure(
+        cache="cold",
+        launch="graph" if cuda else "eager",
+        warmup_s=0.1,
+        fewest_samples=20,
+        shortest_s=0.15,
+        longest_s=0.8,
+        width=0.01,
+        blocks=3,
+        retries=1,
+    )
+
+
+def time_cases(
+    cases: Sequence[Regime], device: Device, procedure: Procedure, *, progress: Callable[[int, int, str], None] = lambda i, n, label: None
+) -> list[Timed]:
+    """Every case that can run here. Ctrl-C ends the list early; what is complete is kept and the rest is named.
+
+    Each is compared with a float64 reference before and after, as by ``roofline measure``.
+    """
+    found: list[Timed] = []
+    for number, case in enumerate(cases, 1):
+        progress(number, len(cases), case.label)
+        try:
+            found.append(_timed(case, device, procedure))
+        except KeyboardInterrupt:
+            return found + [Timed(case=c, result=None, why="interrupted before it was measured") for c in cases[number - 1 :]]
+        except Exception as err:  # one kernel must not end the run
+            from roofline.measure.ceilings.base import reason
+
+            found.append(Timed(case=case, result=None, why=reason(err)))
+    return found
+
+
+def _timed(case: Regime, device: Device, procedure: Procedure) -> Timed:
+    from roofline.measure.registry import find
+    from roofline.measure.run import Case, measure_op
+    from roofline.ops.registry import OPERATORS
+
+    spec = find(case.kernel)
+    op = OPERATORS[spec.op](**{**spec.fields, **case.fields})
+    result = measure_op(Case(id=case.label, spec=spec, op=op), device, procedure)
+    if result.status == "interrupted":
+        raise KeyboardInterrupt
+    if result.status not in ("ok", "throttled"):
+        raise RooflineError("; ".join((result.status, *result.notes)))
+    return Timed(case=case, result=result)
+
+
+# --------------------------------------------------------------------------- tables
+def tables(found: Sequence[Timed], provenance: Sequence[str]) -> dict[str, str]:
+    """CSV text by operator; what could not be measured is a comment above the rows."""
+    from roofline.measure.registry import find
+
+    by_op: dict[str, list[Timed]] = {}
+    for timed in found:
+        by_op.setdefault(find(timed.case.kernel).op, []).append(timed)
+    return {op: _table(op, timed, provenance) for op, timed in by_op.items()}
+
+
+def _table(op: str, found: Sequence[Timed], provenance: Sequence[str]) -> str:
+    rows = [_row(op, t.case, t.result) for t in found if t.result is not None]
+    missing = [f"absent: {t.case.label}: {t.why}" for t in found if t.result is None]
+    stream = io.StringIO()
+    for line in (*provenance, *missing):
+        stream.write(f"# {' '.join(line.split())}\n")
+    if rows:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return stream.getvalue()
+
+
+def _row(op: str, case: Regime, result: MeasuredResult) -> dict[str, Any]:
+    low, high = result.interval_s or (None, None)
+    attention = {"pass": "forward", "implementation": "flash" if case.kernel == "decode" else case.kernel}
+    fields = {k: v for k, v in case.fields.items() if k != "dtype"}
+    return {
+        **fields,
+        **(attention if op == "attention" else {}),
+        "dtype": case.fields["dtype"],
+        "time_us": _us(result.time_s),
+        "eager_us": "",
+        "sm_mhz": _plain(result.clocks.get("sm_mhz_median")),
+        "watt": _plain(result.clocks.get("power_w_max")),
+        "low_us": _us(low),
+        "high_us": _us(high),
+        "status": result.status,
+        "regime": case.regime,
+    }
+
+
+def _us(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e6:.4f}"
+
+
+def _plain(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def write_tables(folder: str, found: Sequence[Timed], provenance: Sequence[str]) -> list[str]:
+    """One file an operator under the folder, each whole or not at all; the paths written.
+
+    Raises:
+        RooflineError: the folder or a file cannot be written.
+    """
+    from roofline.report.store import write_text
+
+    try:
+        Path(folder).mkdir(exist_ok=True)
+    except OSError as err:
+        raise RooflineError(f"cannot make '{folder}': {err.strerror or err}") from None
+    written = []
+    for op, text in tables(found, provenance).items():
+        written.append(str(Path(folder) / f"{op}.csv"))
+        write_text(written[-1], text)
+    return written

@@ -1,0 +1,105 @@
+"""A small valid example of every operator, and the dimension along which its work grows in proportion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from roofline.ops import OPERATORS
+from roofline.ops.base import Op
+
+EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
+    "gemm": (
+        {"m": 300, "n": 520, "k": 192},
+        {"m": 7, "n": 512, "k": 256, "weight_dtype": "int4", "group_size": 64, "bias": True, "activation": "gelu", "accumulate": True},
+        {"m": 4096, "n": 4096, "k": 4096, "dtype": "fp8"},
+    ),
+    "batched_gemm": ({"batch": 6, "m": 130, "n": 260, "k": 64},),
+    "attention": (
+        {"batch": 2, "heads": 4, "q_len": 300, "kv_len": 300, "head_dim": 64},
+        {"batch": 2, "heads": 8, "kv_heads": 2, "q_len": 256, "kv_len": 512, "head_dim": 64, "causal": True, "window": 100},
+        {"batch": 2, "heads": 4, "q_len": 256, "kv_len": 256, "head_dim": 64, "implementation": "naive", "causal": True, "dropout": 0.1},
+        {"batch": 2, "heads": 4, "q_len": 256, "kv_len": 256, "head_dim": 64, "implementation": "flash1", "sram": 100000},
+        {
+            "batch": 2,
+            "heads": 8,
+            "kv_heads": 2,
+            "q_len": 1,
+            "kv_len": 4096,
+            "head_dim": 128,
+            "cache": True,
+            "kv_dtype": "fp8",
+            "kv_splits": 8,
+        },
+    ),
+    "softmax": (
+        {"rows": 300, "cols": 1000},
+        {"rows": 300, "cols": 200000, "implementation": "online"},
+    ),
+    "layernorm": ({"rows": 300, "cols": 768, "residual": True}, {"rows": 300, "cols": 200000, "bias": False}),
+    "rmsnorm": ({"rows": 300, "cols": 768}, {"rows": 300, "cols": 200000, "residual": True}),
+    "elementwise": (
+        {"function": "gelu", "elements": 4096},
+        {"function": "add", "elements": 4096, "out_dtype": "fp32"},
+        {"function": "where", "elements": 4096},
+        {"function": "fill", "elements": 4096},
+    ),
+    "swiglu": ({"rows": 300, "cols": 768},),
+    "dropout": ({"elements": 4096}, {"elements": 4096, "seeded": True}),
+    "rotary": ({"tokens": 300, "heads": 8, "kv_heads": 2, "head_dim": 64}, {"tokens": 300, "heads": 8, "head_dim": 64, "in_place": True}),
+    "embedding": ({"tokens": 300, "vocab": 1000, "hidden": 64}, {"tokens": 3000, "vocab": 1000, "hidden": 64}),
+    "cross_entropy": ({"tokens": 300, "vocab": 1000}, {"tokens": 300, "vocab": 200000, "fused": True}),
+    "reduction": (
+        {"rows": 300, "cols": 1000},
+        {"rows": 300, "cols": 1000, "function": "mean"},
+        {"rows": 300, "cols": 1000, "function": "max"},
+    ),
+    "transpose": ({"rows": 300, "cols": 520}, {"rows": 300, "cols": 520, "implementation": "staged"}),
+    "copy": ({"elements": 4096}, {"read": 4096, "write": 8192}, {"elements": 4096, "over": "nvlink"}),
+    "conv2d": (
+        {"batch": 4, "in_channels": 64, "height": 28, "width": 28, "out_channels": 128, "kernel": 3, "padding": 1, "bias": True},
+        {
+            "batch": 4,
+            "in_channels": 64,
+            "height": 28,
+            "width": 30,
+            "out_channels": 64,
+            "kernel": 3,
+            "stride": 2,
+            "groups": 64,
+            "kernel_w": 1,
+        },
+    ),
+    "adamw": ({"parameters": 4096}, {"parameters": 4096, "master": True}),
+    "custom": ({"tensor_flop": 1000, "vector_flop": 100, "sfu_ops": 10, "read": 4096, "write": 8192}, {}),
+}
+
+GROWS_WITH = {
+    "gemm": "m",
+    "batched_gemm": "batch",
+    "attention": "batch",
+    "softmax": "rows",
+    "layernorm": "rows",
+    "rmsnorm": "rows",
+    "elementwise": "elements",
+    "swiglu": "rows",
+    "dropout": "elements",
+    "rotary": "tokens",
+    "embedding": "tokens",
+    "cross_entropy": "tokens",
+    "reduction": "rows",
+    "transpose": "rows",
+    "copy": "elements",
+    "conv2d": "batch",
+    "adamw": "parameters",
+    "custom": None,  # its work is what it is told
+}
+
+
+def op_of(name: str, values: dict[str, Any]) -> Op:
+    """An operator of that name, in bf16 unless the values say otherwise."""
+    return OPERATORS[name](**{"dtype": "bf16", **values})  # type: ignore[call-arg]
+
+
+def examples() -> list[tuple[str, Op]]:
+    """Each example under a readable id."""
+    return [(f"{name}-{i}", op_of(name, values)) for name, variants in EXAMPLES.items() for i, values in enumerate(variants)]
