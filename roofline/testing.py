@@ -63,7 +63,8 @@ class FakeDevice:
     ``ecc_errors``: times at which an uncorrected error comes up. ``interrupt_at``: the sample (counted from 1 over all
     runners) during which Ctrl-C comes, or several. ``bytes_per_set`` with ``memory_bytes``: more sets than fit are out of
     memory. ``capture_fails``: the reason why a graph cannot be captured. ``touches``: how many of the sets a runner really
-    goes through (all unless said). Each call is executed once when it is prepared, so that outputs are there.
+    goes through (all unless said). Each call is executed once when it is prepared, so that outputs are there; ``executes``: and
+    once in each run, for those sets.
     """
 
     call_s: float | Callable[[int], float] = 10e-6
@@ -81,6 +82,7 @@ class FakeDevice:
     bytes_per_set: float = 0.0
     capture_fails: str | None = None
     touches: int | None = None
+    executes: bool = False
     missing: Mapping[str, str] = field(default_factory=dict)
     clock: FakeClock = field(default_factory=FakeClock)
     info: DeviceInfo = FAKE_INFO
@@ -104,7 +106,7 @@ class FakeDevice:
         if self.memory_bytes is not None and len(calls) * self.bytes_per_set > self.memory_bytes:
             raise OutOfDeviceMemory(f"{len(calls)} input sets of {self.bytes_per_set:g} B in {self.memory_bytes:g} B")
         runner = FakeRunner(self, len(calls), repeats, launch)
-        runner.results = [call() for call in calls]
+        runner.execute(calls)
         self.runners.append(runner)
         return runner
 
@@ -173,14 +175,23 @@ class FakeRunner:
         self._device = device
         self.calls, self.launch = sets * repeats, launch
         self.input_sets = sets if device.touches is None else min(sets, device.touches)
+        self.executes = device.executes
         self.results: list[Any] = []
         self.closed = False
+        self._each: list[Callable[[], Any]] = []
 
     def time(self) -> float:
         """Scripted seconds of all calls."""
         if self.closed:
             raise RuntimeError("a closed runner was used")
+        if self.executes:
+            self.results[: self.input_sets] = [call() for call in self._each[: self.input_sets]]
         return self._device.run(self.calls, self.input_sets)
+
+    def execute(self, calls: Sequence[Callable[[], Any]]) -> None:
+        """Run each of the calls once; what they return is in ``results``."""
+        self._each = list(calls)
+        self.results = [call() for call in calls]
 
     def close(self) -> None:
         """Remembered in ``closed``."""

@@ -67,3 +67,9 @@ def same_in_arrays() -> Callable[..., None]:
             assert not integers or all(isinstance(v, int) for work in _everything(scalars) for v in work.values())
 
     return check
+
+
+@pytest.fixture(autouse=True)
+def _no_width_of_the_runner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parallel test workers set COLUMNS, by which our own tables would be narrowed."""
+    monkeypatch.delenv("COLUMNS", raising=False)

@@ -34,7 +34,9 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 
 def run(command: str, folder: Path) -> str:
-    """The standard output of a command line, `roofline` being this checkout's."""
+    """The standard output of a command line, `roofline` being this checkout's; `results` are the committed ones."""
+    if not (folder / "results").exists():
+        (folder / "results").symlink_to(ROOT / "results")
     python = shlex.quote(sys.executable)
     line = re.sub(r"(^|[|;&]\s*)roofline\b", rf"\1{python} -m roofline", command)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from roofline import __version__
-from roofline.cli import amdahl, analyze, calibrate, diff, doctor, hardware, kernels, measure, op, operators, schema, validate
+from roofline.cli import amdahl, analyze, calibrate, diff, doctor, hardware, kernels, measure, op, operators, report, schema, validate
 from roofline.cli.narrow import narrowed
 from roofline.cli.outcome import abandon_stdout, settings
 
@@ -59,6 +59,7 @@ app.command("measure")(measure.command)
 app.command("calibrate")(calibrate.command)
 app.command("kernels")(kernels.command)
 app.command("doctor")(doctor.command)
+app.command("report")(report.command)
 app.command("diff")(diff.command)
 app.command("op")(op.command)
 app.command("validate")(validate.command)

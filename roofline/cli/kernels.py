@@ -2,36 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, reported
+from roofline.cli.outcome import chosen_format, deliver, note, reported
+
+if TYPE_CHECKING:
+    from roofline.measure.spec import KernelSpec
 
 
 @reported
 def command(
     format_: Annotated[str | None, typer.Option("--format", help="table or json.")] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
 ) -> None:
-    """List the kernels that `roofline measure` can run, with their operator, dtypes, directions and needs."""
-    from roofline.measure.registry import KERNELS, find, names
+    """List the kernels that `roofline measure` can run, with their operator, dtypes, directions and needs.
 
-    specs = [find(name) for name in names()]
-    if chosen_format(format_, None, ("table", "json")) == "json":
+    Example: roofline kernels --format json
+    """
+    chosen = chosen_format(format_, output, ("table", "json"))
+    specs = _specs()
+    if chosen == "json":
         from roofline.report.store import to_json
 
-        rows = [
-            {"name": s.name, "op": s.op, "title": s.title, "dtypes": s.dtypes, "directions": s.directions, "needs": s.needs,
-             "fields": dict(s.fields), "ours": s.name in KERNELS}
-            for s in specs
-        ]  # fmt: skip
-        deliver(to_json(rows), None)
+        deliver(to_json([_as_data(s) for s in specs]), output)
         return
     width = max(len(s.name) for s in specs)
-    lines = [f"{s.name:<{width}}  {s.op:<13}  {_details(s.dtypes, s.directions, s.needs)}: {s.title}" for s in specs]
-    deliver("\n".join(lines) + "\n", None)
+    lines = [f"{s.name:<{width}}  {s.op:<13}  {_details(s)}: {s.title}" for s in specs]
+    deliver("\n".join(lines) + "\n", output)
 
 
-def _details(dtypes: tuple[str, ...], directions: tuple[str, ...], needs: tuple[str, ...]) -> str:
-    what = [", ".join(dtypes) or "any dtype", "forward and backward" if "backward" in directions else "forward"]
-    return "; ".join([*what, *([f"needs {', '.join(needs)}"] if needs else [])])
+def _specs() -> list[KernelSpec]:
+    """All that can be loaded; a broken package of somebody's is named and hides no other."""
+    from roofline.errors import UsageError
+    from roofline.measure.registry import find, names
+
+    found = []
+    for name in names():
+        try:
+            found.append(find(name))
+        except UsageError as err:
+            note(f"note: {err}")
+    return found
+
+
+def _as_data(spec: KernelSpec) -> dict[str, object]:
+    from roofline.measure.collective_catalog import COLLECTIVES
+    from roofline.measure.registry import KERNELS
+
+    return {
+        "name": spec.name,
+        "op": spec.op,
+        "title": spec.title,
+        "dtypes": spec.dtypes,
+        "directions": spec.directions,
+        "needs": spec.needs,
+        "needs_by_dtype": dict(spec.needs_by_dtype),
+        "fields": dict(spec.fields),
+        "ours": spec.name in KERNELS or spec.name in COLLECTIVES,
+    }
+
+
+def _details(spec: KernelSpec) -> str:
+    what = [", ".join(spec.dtypes) or "any dtype", "forward and backward" if "backward" in spec.directions else "forward"]
+    return "; ".join([*what, *([f"needs {', '.join(spec.needs)}"] if spec.needs else [])])

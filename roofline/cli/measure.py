@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roofline.cli.collectives import among, measure_collectives
 from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings, warn
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
     from roofline.measure.base import Device, Procedure
+    from roofline.measure.interrupt import Interruption
     from roofline.measure.plan import Plan
-    from roofline.report.model import Report
+    from roofline.report.model import MeasuredResult, Report
 
 FORMATS = ("table", "json", "csv", "markdown")
+SUSTAINED_S = 5.0
+"""Sampling time of a sustained measurement: heat and the power cap need seconds to show."""
+REFUSED = ("invalid", "failed")
 
 
 @reported
@@ -29,6 +36,7 @@ def command(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Field of the kernel's operator, or of the workload: key=value.")
     ] = None,
+    operator: Annotated[str | None, typer.Option("--op", help="Operator that your own module:function computes.")] = None,
     direction: Annotated[str | None, typer.Option("--pass", help="forward, backward or forward+backward, with --kernel.")] = None,
     hardware: Annotated[
         str, typer.Option("-H", "--hardware", help="Profile: auto (by the device's name), a name, a file, or none.")
@@ -37,16 +45,23 @@ def command(
     cache: Annotated[
         str | None, typer.Option("--cache", help="cold: rotate over inputs larger than L2 (default on a GPU); warm: the same again.")
     ] = None,
-    launch: Annotated[str, typer.Option("--launch", help="graph: captured, no host cost; eager: from Python.")] = "graph",
+    launch: Annotated[
+        str | None, typer.Option("--launch", help="graph: captured, no host cost (default on a GPU); eager: from Python.")
+    ] = None,
     mode: Annotated[str, typer.Option("--mode", help="burst: rests between rounds; sustained: back to back.")] = "burst",
     time_limit: Annotated[str, typer.Option("--time-limit", help="Longest time for one kernel, such as '10 s'.")] = "10 s",
-    lock: Annotated[bool, typer.Option("--lock/--no-lock", help="Wait for nobody else measuring on this device.")] = True,
+    lock: Annotated[bool, typer.Option("--lock/--no-lock", help="Refuse while another process measures on this device.")] = True,
     format_: Annotated[str | None, typer.Option("--format", help="table, json, csv or markdown.")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the report to a file.")] = None,
 ) -> None:
     """Run kernels on the device: predicted bound, measured time with interval, share of each roof, clocks.
 
-    Needs torch. A result that is faster than its bound is refused (exit 4): the profile, the count or the run is wrong.
+    Needs torch. A result that is faster than the device can be is refused: the profile, the count or the run is wrong.
+
+    Ctrl-C or SIGTERM end it with a report of what is complete, marked interrupted; a second one ends it at once.
+
+    Exit codes: 0 measured, 2 a mistake on the command line or in the workload, 3 no torch, no device, no profile, or somebody
+    else measures, 4 a result must not be believed or there is none, 130 or 143 interrupted.
 
     Examples:
 
@@ -56,33 +71,81 @@ def command(
 
       roofline measure gpt2_medium -H auto -o measured.json
     """
+    if among(kernel or []):
+        options = {"cache": cache, "launch": launch, "mode": mode, "pass": direction, "op": operator, "workload": workload}
+        measure_collectives(kernel or [], overrides or [], options, hardware, device, time_limit, lock, format_, output)
+        return
     chosen = chosen_format(format_, output, FORMATS)
-    from roofline.measure.plan import plan_of
-
+    _refuse_early(output, kernel or [], operator, {"cache": cache, "launch": launch, "mode": mode})
+    longest = _seconds(time_limit)
     opened = _open(device)
-    procedure = _procedure(cache or ("warm" if opened.info.kind == "cpu" else "cold"), launch, mode, time_limit)
-    plan = plan_of(workload, kernel or [], overrides or [], direction, opened.info.kind)
-    profile = _profile(hardware, opened)
-    report = _measured(plan, opened, procedure, profile, lock)
-    warn(report.warnings)
-    _deliver(report, chosen, output)
-    _finish(report)
+    procedure = _procedure(opened.info.kind, cache, launch, mode, longest)
+    plan = _planned(opened, workload, kernel or [], overrides or [], direction, operator)
+    _run(plan, opened, procedure, _profile(hardware, opened), lock, chosen, output)
 
 
-def _procedure(cache: str, launch: str, mode: str, time_limit: str) -> Procedure:
-    from roofline.errors import UsageError, did_you_mean
-    from roofline.measure.base import CACHE_CHOICES, LAUNCH_CHOICES, MODE_CHOICES, Procedure
+def _planned(device: Device, workload: str | None, kernels: list[str], overrides: list[str], direction: str | None, op: str | None) -> Plan:
+    from roofline.measure.plan import plan_of, require_kernels
+
+    plan = plan_of(workload, kernels, overrides, direction, device.info.kind, op)
+    require_kernels(plan, device)
+    return plan
+
+
+def _run(plan: Plan, device: Device, procedure: Procedure, profile: Hardware | None, lock: bool, chosen: str, output: str | None) -> None:
+    """Measure, deliver the report, and end with its exit code."""
+    from roofline.measure.interrupt import interruptible
+
+    with interruptible() as stop:
+        report = _measured(plan, device, procedure, profile, lock, stop)
+        warn(report.warnings)
+        _deliver(report, chosen, output)
+        _finish(report, stop.exit_code)
+
+
+def _refuse_early(output: str | None, kernels: Sequence[str], operator: str | None, options: dict[str, str | None]) -> None:
+    """Mistakes that need no device are said before torch is loaded and before anything is measured."""
+    from roofline.errors import RooflineError, UsageError, did_you_mean
+    from roofline.measure.base import CACHE_CHOICES, LAUNCH_CHOICES, MODE_CHOICES
+    from roofline.measure.registry import find
+
+    for (name, value), known in zip(options.items(), (CACHE_CHOICES, LAUNCH_CHOICES, MODE_CHOICES), strict=True):
+        if value is not None and value not in known:
+            raise UsageError(f"--{name} '{value}' is unknown; {did_you_mean(value, list(known))}")
+    if output not in (None, "-"):
+        path, folder = Path(str(output)), Path(str(output)).absolute().parent
+        if path.is_dir() or not folder.is_dir() or not (os.access(folder, os.W_OK) or (path.exists() and not path.is_file())):
+            raise RooflineError(f"cannot write '{output}': give a file name in a folder that is there and can be written")
+    for kernel in kernels:
+        find(kernel, operator)
+
+
+def _seconds(time_limit: str) -> float:
+    from roofline.errors import UsageError
     from roofline.units import Dimension, QuantityError, parse_quantity
 
-    for option, value, known in (("--cache", cache, CACHE_CHOICES), ("--launch", launch, LAUNCH_CHOICES), ("--mode", mode, MODE_CHOICES)):
-        if value not in known:
-            raise UsageError(f"{option} '{value}' is unknown; {did_you_mean(value, list(known))}")
     try:
-        longest = float(parse_quantity(time_limit, Dimension.SECONDS))
+        return float(parse_quantity(time_limit, Dimension.SECONDS))
     except QuantityError as err:
         raise UsageError(f"--time-limit: {err}") from None
-    shortest = min(Procedure().shortest_s if mode == "burst" else 5.0, longest / 2)
-    return Procedure(cache=cache, launch=launch, mode=mode, longest_s=longest, shortest_s=shortest, warmup_s=min(0.2, longest / 10))
+
+
+def _procedure(kind: str, cache: str | None, launch: str | None, mode: str, longest: float) -> Procedure:
+    """As asked for. A CPU's caches are large and slow to rotate over, and it has no graphs."""
+    from roofline.errors import UsageError
+    from roofline.measure.base import Procedure
+
+    if kind == "cpu" and launch == "graph":
+        raise UsageError("--launch graph: a CPU has no graphs; leave it out or give --launch eager")
+    shortest = min(Procedure().shortest_s if mode == "burst" else SUSTAINED_S, longest / 2)
+    return Procedure(
+        cache=cache or ("warm" if kind == "cpu" else "cold"),
+        launch=launch or ("eager" if kind == "cpu" else "graph"),
+        mode=mode,
+        longest_s=longest,
+        shortest_s=shortest,
+        warmup_s=min(0.2, longest / 10),
+    )
 
 
 def _open(device: str) -> Device:
@@ -100,13 +163,14 @@ def _profile(name: str, device: Device) -> Hardware | None:
     return profile_for(device.info) if name == "auto" else load_hardware(name)
 
 
-def _measured(plan: Plan, device: Device, procedure: Procedure, profile: Hardware | None, lock: bool) -> Report:
+def _measured(plan: Plan, device: Device, procedure: Procedure, profile: Hardware | None, lock: bool, stop: Interruption) -> Report:
     from roofline.measure.lock import device_lock
     from roofline.measure.plan import run_plan
     from roofline.report.build import analyze
 
+    analyze(plan.workload, profile, plan.inputs)  # what the profile lacks is said before anything is measured
     with _locked(device_lock, device.info.uuid if lock else None, lock), _progress(plan) as step:
-        measurements = run_plan(plan, device, procedure, step)
+        measurements = run_plan(plan, device, procedure, step, stop=stop)
     return analyze(plan.workload, profile, plan.inputs, measured=measurements)
 
 
@@ -149,7 +213,7 @@ def _deliver(report: Report, chosen: str, output: str | None) -> None:
 
         deliver(to_csv(report), output)
     elif chosen == "markdown":
-        from roofline.report.markdown import to_markdown
+        from roofline.report.measured_view import to_markdown
 
         deliver(to_markdown(report), output)
     else:
@@ -158,17 +222,19 @@ def _deliver(report: Report, chosen: str, output: str | None) -> None:
         render(lambda c: print_measured(report, c), output)
 
 
-def _finish(report: Report) -> None:
-    """The exit code: 130 when interrupted, 4 when a result must not be believed or there is none."""
+def _finish(report: Report, interrupted: int) -> None:
+    """The exit code: that of an interruption, else 4 when a result must not be believed or there is none."""
     from roofline.errors import MeasurementInvalidError
 
-    results = [(r.id, r.measured) for r in report.rows]
-    if any(m and m.status == "interrupted" for _, m in results) or any(m is None for _, m in results):
-        raise typer.Exit(130)
-    refused = [f"{i} is faster than its bound" for i, m in results if m and m.faster_than_bound and m.time_s > 0]
-    refused += [f"{i}: {m.status}, {'; '.join(m.notes)}" for i, m in results if m and m.status in ("invalid", "failed")]
-    lacking = [i for i, m in results if m and m.status == "oom"]
+    if interrupted:
+        note("interrupted: the report holds what was measured until then")
+        raise typer.Exit(interrupted)
+    results: list[tuple[str, MeasuredResult]] = [(r.id, r.measured) for r in report.rows if r.measured]
+    whole = report.totals.measured
+    if whole and whole.status in REFUSED and all(m.status not in REFUSED for _, m in results):
+        results.append(("the whole sequence", whole))
+    refused = [f"{i}: {m.status}: {'; '.join(m.notes)}" for i, m in results if m.status in REFUSED]
     if refused:
-        raise MeasurementInvalidError("; ".join(refused))
-    if lacking and len(lacking) == len(results):
+        raise MeasurementInvalidError("\n".join(refused))
+    if all(m.status == "oom" for _, m in results):
         raise MeasurementInvalidError("nothing could be measured: out of device memory in every case")

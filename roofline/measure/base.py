@@ -98,7 +98,10 @@ class OutOfDeviceMemory(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Procedure:
-    """How a kernel is timed. Limits in seconds; ``width`` is the relative width of the median's interval to reach."""
+    """How a kernel is timed. Limits in seconds; ``width`` is the relative width of the median's interval to reach.
+
+    Cold inputs rotate over at most ``most_sets`` sets that hold ``caches`` times the last-level cache together.
+    """
 
     cache: str = "cold"
     launch: str = "graph"
@@ -110,6 +113,8 @@ class Procedure:
     width: float = 0.005
     longest_s: float = 10.0
     blocks: int = 10
+    caches: float = 3.0
+    most_sets: int = 1024
     retries: int = 2
 
 

@@ -47,8 +47,8 @@ TF32_FLOOR = 2e-5
 TF32_OPERATORS = {"gemm", "batched_gemm"}
 """Operators of which the libraries run every shape in TF32 once it is allowed; a convolution chooses by its shape."""
 
-FAILED = 1e300
-"""The error of an output that cannot be compared: a report holds finite numbers only."""
+FAILED = 1e200
+"""The error of an output that cannot be compared: a report holds finite numbers only, and none above this."""
 
 LARGEST_DIM = {"window": 24, "sram": 0}
 """Bounds of dimensions that a small shape does not name."""

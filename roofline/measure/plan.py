@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from typing import Any
 
-from roofline.errors import UsageError
+from roofline.errors import MissingCapabilityError, UsageError
 from roofline.measure.base import Device, Procedure
-from roofline.measure.registry import default_kernel, find
-from roofline.measure.run import Case, measure_op, measure_sequence
+from roofline.measure.interrupt import Interruption
+from roofline.measure.registry import default_kernel, find, require
+from roofline.measure.run import Case, Watcher, measure_op, measure_sequence, no_whole, place
 from roofline.measure.spec import KernelSpec
+from roofline.measure.watch import ThreadWatch
+from roofline.ops.registry import OPERATORS
 from roofline.report.model import Input, MeasuredResult, Measurements
 from roofline.spec.workload import load_workload, one_step
 from roofline.workload.workload import Step, Workload
 
 WHOLE = "the whole sequence"
+NOT_REACHED = "not measured: interrupted before"
+TIMED = ("ok", "throttled")
 Step_ = Callable[[str, float], None]
 
 
@@ -34,8 +40,10 @@ class Plan:
         return [*(c.id for c in self.cases), *([WHOLE] if self.whole else [])]
 
 
-def plan_of(workload: str | None, kernels: Sequence[str], overrides: Sequence[str], direction: str | None, device_kind: str) -> Plan:
-    """The plan of a command line.
+def plan_of(
+    workload: str | None, kernels: Sequence[str], overrides: Sequence[str], direction: str | None, device_kind: str, op: str | None = None
+) -> Plan:
+    """The plan of a command line. ``op`` is the operator of a kernel of the user's.
 
     Raises:
         UsageError: neither or both of a workload and kernels, or a step that no kernel runs.
@@ -44,32 +52,54 @@ def plan_of(workload: str | None, kernels: Sequence[str], overrides: Sequence[st
     if bool(workload) == bool(kernels):
         raise UsageError("give either a workload or --kernel NAME; 'roofline kernels' lists the kernels")
     if workload is None:
-        return _of_kernels(kernels, overrides, direction, device_kind)
+        return _of_kernels(kernels, _given(overrides), direction, device_kind, op)
     if direction is not None:
         raise UsageError("--pass goes with --kernel; in a workload each step has its own 'pass'")
     found = load_workload(workload, overrides)
-    cases = tuple(Case(id=s.id, spec=default_kernel(s.op), op=s.op, direction=s.direction) for s in found.steps)
+    cases = tuple(_case_of(step) for step in found.steps)
     return Plan(workload=found, cases=cases, whole=True, inputs=(Input(role="workload", path=workload, sha256=found.sha256),))
 
 
-def _of_kernels(names: Sequence[str], overrides: Sequence[str], direction: str | None, device_kind: str) -> Plan:
+def _case_of(step: Step) -> Case:
+    try:
+        return Case(id=step.id, spec=default_kernel(step.op), op=step.op, direction=step.direction)
+    except UsageError as err:
+        raise UsageError(f"step '{step.id}': {err}") from None
+
+
+def _of_kernels(names: Sequence[str], given: Mapping[str, str], direction: str | None, device_kind: str, op: str | None) -> Plan:
     cases: list[Case] = []
     steps: list[Step] = []
     for name in names:
-        spec = find(name)
-        step = replace(_step_of(spec, overrides, direction, device_kind), id=_id(name, [s.id for s in steps]))
+        spec = find(name, op)
+        step = replace(_step_of(spec, given, direction, device_kind), id=_id(name, [s.id for s in steps]))
         steps.append(step)
         cases.append(Case(id=step.id, spec=spec, op=step.op, direction=step.direction))
     workload = Workload(name=f"kernel {', '.join(names)}", steps=tuple(steps))
     return Plan(workload=workload, cases=tuple(cases), whole=False)
 
 
-def _step_of(spec: KernelSpec, overrides: Sequence[str], direction: str | None, device_kind: str) -> Step:
-    """The kernel's example (a small one on a CPU) with the fields given, read like any step."""
-    shape: Mapping[str, Any] = spec.small if device_kind == "cpu" else spec.example
-    given = dict(word.partition("=")[::2] for word in overrides)
+def _given(words: Sequence[str]) -> dict[str, str]:
+    """The fields of ``--set``."""
+    found: dict[str, str] = {}
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not key or not equals or not value:
+            raise UsageError(f"--set '{word}' is not key=value, such as m=4096")
+        if key in ("id", "op", "measured", "repeat", "after", "tied_to"):
+            raise UsageError(f"--set {key}: set fields of the kernel's operator, such as m=4096")
+        if key in found:
+            raise UsageError(f"--set {key} is given twice")
+        found[key] = value
+    return found
+
+
+def _step_of(spec: KernelSpec, given: Mapping[str, str], direction: str | None, device_kind: str) -> Step:
+    """The kernel's example (a small one where there is no GPU) with the fields given, read like any step."""
+    shape: Mapping[str, Any] = spec.example if device_kind == "cuda" else spec.small
     values = {**shape, **spec.fields, **given, **({"pass": direction} if direction else {})}
-    words = [f"{k}={_text(v)}" for k, v in values.items() if v is not None]
+    units = {f.name: f" {f.metadata['unit']}" for f in fields(OPERATORS[spec.op]) if "unit" in f.metadata}  # type: ignore[arg-type]
+    words = [f"{k}={_text(v)}{units.get(k, '') if isinstance(v, int) else ''}" for k, v in values.items() if v is not None and v != ""]
     (step,) = one_step(spec.op, words).steps
     changed = [f for f in spec.fields if getattr(step.op, f) != spec.fields[f]]
     if changed:
@@ -82,43 +112,91 @@ def _text(value: Any) -> str:
 
 
 def _id(name: str, taken: Sequence[str]) -> str:
-    plain = "".join(c if c.isalnum() or c in "_-" else "_" for c in name)
-    return plain if plain not in taken else f"{plain}_{sum(t.startswith(plain) for t in taken) + 1}"
+    """A step id for a kernel: its name in plain letters, numbered where it was given before."""
+    plain = "".join(c if (c.isascii() and c.isalnum()) or c in "_-" else "_" for c in name)
+    numbered = [plain, *(f"{plain}_{n}" for n in range(2, len(taken) + 2))]
+    return next(each for each in numbered if each not in taken)
+
+
+def require_kernels(plan: Plan, device: Device) -> None:
+    """Refuse a plan of which a step cannot run here before the first is measured.
+
+    Raises:
+        UsageError, MissingCapabilityError: the kernel does not run this operator, or needs what is not there.
+    """
+    for case in plan.cases:
+        try:
+            for direction in case.passes:
+                require(case.spec, case.op, direction, place(device))
+        except (UsageError, MissingCapabilityError) as err:
+            raise err if len(plan.cases) == 1 else type(err)(f"step '{case.id}': {err}") from None
 
 
 # --------------------------------------------------------------------------- running it
-def run_plan(plan: Plan, device: Device, procedure: Procedure, step: Step_) -> Measurements:
-    """Measure every distinct case once, then the whole sequence; Ctrl-C keeps what is complete."""
-    found: dict[tuple[Any, ...], MeasuredResult] = {}
-    results: dict[str, MeasuredResult] = {}
+@dataclass(kw_only=True)
+class _Run:
+    """A plan under way, and what it found so far."""
+
+    plan: Plan
+    device: Device
+    procedure: Procedure
+    step: Step_
+    watch: Watcher
+    found: dict[tuple[Any, ...], MeasuredResult] = field(default_factory=dict)
     whole: MeasuredResult | None = None
-    try:
-        for case in plan.cases:
-            key = _key(case)
-            if key not in found:
-                found[key] = measure_op(case, device, procedure, progress=lambda share, c=case: step(c.id, share))  # type: ignore[misc]
-            results[case.id] = found[key]
-            step(case.id, 1.0)
-            if found[key].status == "interrupted":
-                break
-        else:
-            whole = _whole(plan, device, procedure, step)
-    except KeyboardInterrupt:
-        pass
-    return Measurements(steps=results, whole=whole, environment=environment(device))
+
+    def work(self) -> None:
+        """Every distinct case once, then the whole."""
+        for case in self.plan.cases:
+            if _key(case) not in self.found:
+                self.found[_key(case)] = measure_op(
+                    case, self.device, self.procedure, progress=partial(self.step, case.id), watch=self.watch
+                )
+            self.step(case.id, 1.0)
+            if self.found[_key(case)].status == "interrupted":
+                raise KeyboardInterrupt
+        if self.plan.whole:
+            self.whole = self._whole()
+            self.step(WHOLE, 1.0)
+
+    def _whole(self) -> MeasuredResult:
+        """The sequence as one run; not with a kernel in it that cannot be timed by itself."""
+        bad = next(((c.id, r) for c in self.plan.cases if (r := self.found[_key(c)]).status not in TIMED), None)
+        if bad:
+            return no_whole(bad[1].status, f"not run: {bad[0]} is {bad[1].status}")
+        pairs = [(case, s.repeat) for case, s in zip(self.plan.cases, self.plan.workload.steps, strict=True)]
+        return measure_sequence(pairs, self.device, self.procedure, progress=partial(self.step, WHOLE), watch=self.watch)
+
+    def results(self, interrupted: bool) -> Measurements:
+        """What was found; where the run was interrupted, what was not reached says so."""
+        steps = {c.id: self.found[_key(c)] for c in self.plan.cases if _key(c) in self.found}
+        whole = self.whole
+        if interrupted:
+            steps = {c.id: steps.get(c.id) or _not_reached(c) for c in self.plan.cases}
+            whole = whole or (no_whole("interrupted", NOT_REACHED) if self.plan.whole else None)
+        return Measurements(steps=steps, whole=whole, environment=environment(self.device))
+
+
+def run_plan(
+    plan: Plan, device: Device, procedure: Procedure, step: Step_, *, watch: Watcher = ThreadWatch, stop: Interruption | None = None
+) -> Measurements:
+    """Measure every distinct case once, then the whole sequence; Ctrl-C keeps what is complete."""
+    guard = stop or Interruption()
+
+    def checked_step(name: str, share: float) -> None:
+        guard.check()
+        step(name, share)
+
+    run = _Run(plan=plan, device=device, procedure=procedure, step=checked_step, watch=watch)
+    return run.results(guard.during(run.work))
+
+
+def _not_reached(case: Case) -> MeasuredResult:
+    return MeasuredResult(time_s=0.0, source="no time", status="interrupted", notes=(NOT_REACHED,), conditions={"kernel": case.spec.name})
 
 
 def _key(case: Case) -> tuple[Any, ...]:
     return (case.spec.name, case.direction, type(case.op).__name__, *((f.name, getattr(case.op, f.name)) for f in fields(case.op)))  # type: ignore[arg-type]
-
-
-def _whole(plan: Plan, device: Device, procedure: Procedure, step: Step_) -> MeasuredResult | None:
-    if not plan.whole:
-        return None
-    pairs = [(case, s.repeat) for case, s in zip(plan.cases, plan.workload.steps, strict=True)]
-    found = measure_sequence(pairs, device, procedure, progress=lambda share: step(WHOLE, share))
-    step(WHOLE, 1.0)
-    return found
 
 
 def environment(device: Device) -> dict[str, str | int | float | bool | None]:

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.errors import MissingCapabilityError, UsageError, did_you_mean
 from roofline.measure.catalog import CATALOG
+from roofline.measure.collective_catalog import COLLECTIVES, command
 from roofline.measure.spec import KernelSpec
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from roofline.ops.base import Op
 
-__all__ = ["GROUP", "KERNELS", "KernelSpec", "default_kernel", "find", "kernels_for", "names", "prepare", "resolve"]
+__all__ = ["GROUP", "KERNELS", "KernelSpec", "default_kernel", "find", "kernels_for", "names", "prepare", "require", "resolve"]
 
 GROUP = "roofline.kernels"
 
@@ -44,12 +45,12 @@ def _entry_points() -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points
 
     points = sorted(entry_points(group=GROUP), key=lambda p: (p.name, p.value), reverse=True)
-    return {p.name: p for p in points if p.name not in KERNELS}
+    return {p.name: p for p in points if p.name not in KERNELS and p.name not in COLLECTIVES}
 
 
 def names() -> list[str]:
     """Names of all kernels, ours first."""
-    return [*KERNELS, *sorted(_entry_points())]
+    return [*KERNELS, *COLLECTIVES, *sorted(_entry_points())]
 
 
 def find(name: str, op_name: str | None = None) -> KernelSpec:
@@ -58,8 +59,8 @@ def find(name: str, op_name: str | None = None) -> KernelSpec:
     Raises:
         UsageError: no such kernel (the message names the nearest), or its code cannot be used.
     """
-    if name in KERNELS:
-        return KERNELS[name]
+    if name in KERNELS or name in COLLECTIVES:
+        return KERNELS.get(name) or COLLECTIVES[name]
     point = _entry_points().get(name)
     if point is not None:
         return _foreign(name, point.value, op_name)
@@ -82,6 +83,8 @@ def default_kernel(op: Op) -> KernelSpec:
     fitting = [spec for spec in kernels_for(op.name) if spec.fits(op)]
     if fitting:
         return max(fitting, key=lambda spec: len(spec.fields))  # the first among equals
+    if op.name in COLLECTIVES:
+        raise UsageError(f"{op.name} runs between processes: measure it by itself, with {command([op.name])}")
     known = [f"{spec.name} ({_described(spec)})" for spec in kernels_for(op.name)]
     listed = f"there is {', '.join(known)}" if known else "there is none for this operator"
     raise UsageError(f"no kernel runs this {op.name or type(op).__name__}; {listed}; name your own with --kernel module:function")
@@ -158,6 +161,20 @@ def prepare(
         UsageError: the kernel does not run this operator, dtype, direction or shape.
         MissingCapabilityError: the device or an installed package lacks what it needs.
     """
+    require(spec, op, direction, device)
+    build = resolve(spec.build if direction == "forward" else str(spec.build_backward))
+    call = build(op, tensors)
+    if not callable(call):
+        raise UsageError(f"kernel '{spec.name}': {spec.build} must return a function without arguments, not {type(call).__name__}")
+    return call  # type: ignore[no-any-return]
+
+
+def require(spec: KernelSpec, op: Op, direction: str, device: str) -> None:
+    """Refuse what cannot run, before anything is made for it.
+
+    Raises:
+        UsageError, MissingCapabilityError: as `prepare` does.
+    """
     _refuse_misfit(spec, op, direction)
     from roofline.measure.needs import missing
 
@@ -166,11 +183,6 @@ def prepare(
         raise MissingCapabilityError(f"kernel '{spec.name}' in {op.dtype} cannot run on {device}: {'; '.join(lacking)}")
     if direction == "backward":
         _refuse_integers(op)
-    build = resolve(spec.build if direction == "forward" else str(spec.build_backward))
-    call = build(op, tensors)
-    if not callable(call):
-        raise UsageError(f"kernel '{spec.name}': {spec.build} must return a function without arguments, not {type(call).__name__}")
-    return call  # type: ignore[no-any-return]
 
 
 def _refuse_misfit(spec: KernelSpec, op: Op, direction: str) -> None:

@@ -32,7 +32,15 @@ class Rotation:
     reason: str
 
 
-def input_sets(set_bytes: float, l2_bytes: float | None, free_bytes: float | None, cache: str) -> int:
+def input_sets(
+    set_bytes: float,
+    l2_bytes: float | None,
+    free_bytes: float | None,
+    cache: str,
+    *,
+    caches: float = CACHES,
+    most: int = MOST_SETS,
+) -> int:
     """How many sets of inputs (and outputs) to make.
 
     warm: one. cold: as many as hold three caches together, at most what half of the free memory holds, at least one.
@@ -42,12 +50,14 @@ def input_sets(set_bytes: float, l2_bytes: float | None, free_bytes: float | Non
     """
     if cache == "warm" or set_bytes <= 0:
         return 1
-    wanted = math.ceil(CACHES * _cache(l2_bytes) / set_bytes)
-    room = MOST_SETS if free_bytes is None else math.floor(MEMORY_SHARE * free_bytes / set_bytes)
-    return max(1, min(wanted, room, MOST_SETS))
+    wanted = math.ceil(caches * _cache(l2_bytes) / set_bytes)
+    room = most if free_bytes is None else math.floor(MEMORY_SHARE * free_bytes / set_bytes)
+    return max(1, min(wanted, room, most))
 
 
-def rotation_verified(runner: Runner, sets: int, set_bytes: float, l2_bytes: float | None, *, touched: int | None = None) -> Rotation:
+def rotation_verified(
+    runner: Runner, sets: int, set_bytes: float, l2_bytes: float | None, *, touched: int | None = None, caches: float = CACHES
+) -> Rotation:
     """Whether a sample of the runner went through all sets and so found the cache cold.
 
     A runner of fewer calls than sets touches the first ones only, and again and again. ``touched`` is how many sets the
@@ -55,12 +65,14 @@ def rotation_verified(runner: Runner, sets: int, set_bytes: float, l2_bytes: flo
     """
     distinct = min(runner.calls, runner.input_sets, sets if touched is None else touched)
     between = distinct * set_bytes
-    wanted = CACHES * _cache(l2_bytes)
+    wanted = caches * _cache(l2_bytes)
     if distinct < sets:
         return Rotation(distinct, between, False, f"only {distinct} of {sets} input sets were touched")
     if between < wanted:
-        return Rotation(distinct, between, False, f"{distinct} input sets hold {between:.3g} B, less than {CACHES} caches ({wanted:.3g} B)")
-    return Rotation(distinct, between, True, f"{between:.3g} B between two uses of a set, at least {CACHES} caches")
+        return Rotation(
+            distinct, between, False, f"{distinct} input sets hold {between:.3g} B, less than {caches:g} caches ({wanted:.3g} B)"
+        )
+    return Rotation(distinct, between, True, f"{between:.3g} B between two uses of a set, at least {caches:g} caches")
 
 
 def _cache(l2_bytes: float | None) -> float:

@@ -32,6 +32,12 @@ MODULES = {
     "copy": "memory",
     "conv2d": "conv",
     "adamw": "optimizer",
+    "all_reduce": "collective",
+    "all_gather": "collective",
+    "reduce_scatter": "collective",
+    "all_to_all": "collective",
+    "broadcast": "collective",
+    "send_recv": "collective",
     "custom": "custom",
 }
 """The module of each of our operators, in the order of the docs."""

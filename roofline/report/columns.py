@@ -96,8 +96,13 @@ def _measured_columns(column: Callable[..., Column], ascii_: bool) -> list[Colum
         share = row.measured.share_of_peak.get(limiter) if row.measured and limiter else None
         return "-" if share is None else percent(share)
 
+    def took(row: Row) -> str:
+        if row.measured and not row.measured.time_s > 0:
+            return row.measured.status
+        return seconds(row.measured.time_s * row.repeat if row.measured else None, ascii_)
+
     return [
-        column("measured", lambda r: seconds(r.measured.time_s * r.repeat if r.measured else None, ascii_)),
+        column("measured", took),
         column("of roof", of_roof, priority=1),
     ]
 

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 TOLERANCE = 0.03
 LEVEL = 0.01
 """Below this p, corrected for the number of rows, a difference is not chance."""
+VARIANTS = ("implementation", "scale_pass", "fused", "in_place")
+"""Fields that are another way to the same result; a mask, a bias or a residual is other work."""
 CONDITIONS = ("device", "kernel", "cache", "launch", "mode", "threads")
 CLOCK = "sm_mhz_median"
 USABLE = ("ok", "throttled", "interrupted")
@@ -77,7 +79,7 @@ def judge_measured(
 ) -> tuple[dict[str, MeasuredChange], MeasuredSummary | None]:
     """The verdict of every row that was measured on both sides, by id, and all of them together."""
     both = [(b, h) for b, h in pairs if b.measured and h.measured]
-    refused = {b.id: why for b, h in both if (why := _unusable(b, h) or (not any_context and _differences(b, h)))}
+    refused = {b.id: why for b, h in both if (why := _unusable(b, h) or (not any_context and _bars(b, h)))}
     effects = {b.id: _effect(b, h) for b, h in both if b.id not in refused and _lacking(b, h) is None}
     corrected = _corrected(effects)
     found = {}
@@ -126,12 +128,24 @@ def _condition(base: Row, head: Row, key: str) -> tuple[object, object]:
     return (base.measured.conditions.get(key) if base.measured else None), (head.measured.conditions.get(key) if head.measured else None)
 
 
+def _bars(base: Row, head: Row) -> str:
+    """Differences that make it another measurement: of the work, or of how it was run.
+
+    Another implementation or kernel of the same work is none: that is what a change is compared for.
+    """
+    return _said_differences(base, head, {*VARIANTS, "kernel"})
+
+
 def _differences(base: Row, head: Row) -> str:
-    """What was not the same on both sides, in words; empty where nothing is known to differ."""
+    """All that was not the same on both sides, in words; empty where nothing is known to differ."""
+    return _said_differences(base, head, set())
+
+
+def _said_differences(base: Row, head: Row, but: set[str]) -> str:
     pairs = {key: (getattr(base, key), getattr(head, key)) for key in ("op", "direction", "dtype")}
     pairs |= {key: (base.fields.get(key), head.fields.get(key)) for key in dict.fromkeys([*base.fields, *head.fields]) if key != "dtype"}
     pairs |= {key: _condition(base, head, key) for key in CONDITIONS}
-    return ", ".join(f"{key} {_said(old)} -> {_said(new)}" for key, (old, new) in pairs.items() if old != new)
+    return ", ".join(f"{key} {_said(old)} -> {_said(new)}" for key, (old, new) in pairs.items() if old != new and key not in but)
 
 
 def _said(value: object) -> str:

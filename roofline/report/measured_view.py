@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from rich.console import Console
 
 from roofline.report.columns import Column, binds, seconds
+from roofline.report.markdown import code, table
 from roofline.report.model import MeasuredResult, Report, Row
 from roofline.report.sentences import percent, times
 from roofline.report.text import _line, can_encode, print_columns
 from roofline.units import Dimension, format_quantity
+
+Name = Callable[[str], str]
+"""How a name is written."""
+FEWEST = 4
+"""Samples below which an interval means nothing: that of a single one has no width."""
 
 
 def measured_columns(report: Report, ascii_: bool = False) -> list[Column]:
@@ -42,7 +49,7 @@ def _timed(m: MeasuredResult | None) -> bool:
 
 
 def _width(row: Row, m: MeasuredResult | None) -> str:
-    if not m or not m.interval_s or not m.time_s:
+    if not m or not m.interval_s or not m.time_s or len(m.samples_s or ()) < FEWEST:
         return "-"
     return f"+-{(m.interval_s[1] - m.interval_s[0]) / 2 / m.time_s * 100:.2f} %"
 
@@ -73,57 +80,83 @@ def _clock(m: MeasuredResult | None, name: str) -> str:
 def print_measured(report: Report, console: Console) -> None:
     """The table, the notes of each row, the waterfall of the largest, and Amdahl's answer from the measured shares."""
     ascii_ = not can_encode(console)
-    device = report.environment.get("device", "?")
-    console.print(_line(f"{report.workload} measured on {device}", "bold"))
-    columns = measured_columns(report, ascii_)
-    print_columns(columns, console)
-    for line in (*_notes(report), *closing(report)):
+    console.print(_line(title(report), "bold"))
+    print_columns(measured_columns(report, ascii_), console)
+    for line in (*notes(report), *closing(report)):
         console.print(_line(line))
 
 
-def _notes(report: Report) -> Iterator[str]:
+def to_markdown(report: Report) -> str:
+    """The same for a pull request: names, which are data, in code spans."""
+    lines = [*notes(report, code), *closing(report, code)]
+    columns = [replace(c, cells=tuple(map(code, c.cells))) if c.heading == "kernel" else c for c in measured_columns(report)]
+    return f"### {code(title(report))}\n\n{table(columns)}\n" + "".join(f"- {line}\n" for line in lines)
+
+
+def title(report: Report) -> str:
+    """What was measured, and where."""
+    return f"{report.workload} measured on {report.environment.get('device', '?')}"
+
+
+def notes(report: Report, name: Name = str) -> Iterator[str]:
+    """What each result says of itself. Its words may be those of a user's kernel."""
     for row in report.rows:
-        if row.measured:
-            for text in row.measured.notes:
-                yield f"{row.id}: {text}"
+        for text in row.measured.notes if row.measured else ():
+            yield f"{name(row.id)}: {text if name is str else name(text)}"
 
 
-def waterfall(row: Row) -> str | None:
+def waterfall(row: Row, name: Name = str) -> str | None:
     """From the bound to the measured time, in the parts that are known; without an estimate the rest is unexplained."""
     m = row.measured
-    if not row.bound or not m or not m.time_s:
+    if not row.bound or not row.bound.time_s or not m or not m.time_s:
         return None
-    gap = m.time_s - row.bound.time_s
-    return (
-        f"{row.id}: bound {seconds(row.bound.time_s, True)} ({row.bound.limiter}) + unexplained {seconds(max(gap, 0.0), True)} "
-        f"= measured {seconds(m.time_s, True)}: {m.time_s / row.bound.time_s:.2f}x the bound"
-        if row.bound.time_s
-        else None
-    )
+    bound, took = f"{seconds(row.bound.time_s, True)} ({row.bound.limiter})", seconds(m.time_s, True)
+    ratio = m.time_s / row.bound.time_s
+    if ratio < 1:
+        return f"{name(row.id)}: measured {took}, less than its bound {bound}: {_why_less(row, m)}"
+    gap = seconds(m.time_s - row.bound.time_s, True)
+    return f"{name(row.id)}: bound {bound} + unexplained {gap} = measured {took}: {ratio:.2f}x the bound"
 
 
-def closing(report: Report) -> list[str]:
+def _why_less(row: Row, m: MeasuredResult) -> str:
+    if m.faster_than_bound:
+        return "not to be believed"
+    if m.conditions.get("cache") == "warm" and row.bound and row.bound.limiter == "hbm":
+        return "its data may stay in the cache"
+    return "the published peaks hold at a lower clock, or the roof was measured in a slower moment"
+
+
+def closing(report: Report, name: Name = str) -> list[str]:
     """Where the measured time goes, and what reaching the bound of the largest step would give end to end."""
     rows = [r for r in report.rows if _timed(r.measured)]
-    if not rows:
-        return []
-    lines = [w for r in rows if (w := waterfall(r))]
+    lines = [w for r in rows if (w := waterfall(r, name))]
     spent = {r.id: (r.measured.time_s if r.measured else 0.0) * r.repeat for r in rows}
     total = sum(spent.values())
     whole = report.totals.measured
-    if whole and whole.source.startswith("a run") and whole.time_s:
-        lines.append(f"the whole sequence as one run: {seconds(whole.time_s, True)}; the sum of its steps: {seconds(total, True)}")
+    if whole and whole.source.startswith("a run"):
+        lines += _whole(whole, total if len(rows) == len(report.rows) else None)
     if len(rows) > 1:
-        lines += _amdahl(rows, spent, total)
+        lines += _amdahl(rows, spent, total, name)
     return lines
 
 
-def _amdahl(rows: list[Row], spent: dict[str, float], total: float) -> list[str]:
+def _whole(whole: MeasuredResult, total: float | None) -> Iterator[str]:
+    """The sequence as one run beside the sum of its steps, and what it says of itself."""
+    if whole.time_s:
+        steps = f"; the sum of its steps: {seconds(total, True)}" if total else ""
+        status = "" if whole.status == "ok" else f" ({whole.status})"
+        yield f"the whole sequence as one run: {seconds(whole.time_s, True)}{status}{steps}"
+    else:
+        yield f"the whole sequence as one run: {whole.status}"
+    yield from (f"the whole sequence: {text}" for text in whole.notes)
+
+
+def _amdahl(rows: list[Row], spent: dict[str, float], total: float, name: Name) -> list[str]:
     largest = max(rows, key=lambda r: spent[r.id])
     share = spent[largest.id] / total
-    line = f"{largest.id} takes {percent(share)} of the measured time"
-    if largest.bound:
+    line = f"{name(largest.id)} takes {percent(share)} of the measured time"
+    if largest.bound and largest.measured and largest.bound.time_s < largest.measured.time_s:
         reached = total - spent[largest.id] + largest.bound.time_s * largest.repeat
         line += f"; at its bound ({largest.bound.limiter}) the whole would be {times(total / reached)} as fast"
     rest = max((r for r in rows if r is not largest), key=lambda r: spent[r.id])
-    return [f"{line}; next: {rest.id}, {percent(spent[rest.id] / total)}."]
+    return [f"{line}; next: {name(rest.id)}, {percent(spent[rest.id] / total)}."]

@@ -10,11 +10,17 @@ from roofline.numeric import Number, scalar
 from roofline.ops.base import TensorSpec, Traffic, Work, field_values
 from roofline.predict.bound import COMPUTE, Bound, resource_work, traffic_of
 from roofline.predict.compose import Schedule
+from roofline.predict.floor import floor_s
+from roofline.report.collectives import moved_bytes
 from roofline.report.counted import Counted
 from roofline.report.model import BoundResult, MeasuredResult, Row, arithmetic
 
 NO_HARDWARE = "no hardware profile was named; add -H NAME"
 NO_TIME = "no step takes any time"
+IMPOSSIBLE = (
+    "faster than the {:.4g} s that the device needs at its highest clock: the count, the profile or the run is wrong (data that "
+    "stays in the cache, a sparse peak, another device, a kernel that does not do all of the work)"
+)
 NO_ESTIMATE = "the estimate needs fitted parameters, which profiles do not carry yet"
 
 Placed = Mapping[str, tuple[Number, Value]]
@@ -44,7 +50,7 @@ def row_of(c: Counted, hardware: Hardware | None, traffic: str, total: Schedule,
         ridge_flop_per_byte=_ridges(work, hardware) if hardware else dict.fromkeys(LEVELS),
         bound=_bound_result(c.bound) if c.bound else None,
         estimate=None,
-        measured=_measured(c, measured, placed, strict=traffic == "compulsory"),
+        measured=_measured(c, measured, placed, _floor(work, hardware, measured)),
         share=c.time_s / total.time_s if total.time_s else None,
         parameters=0 if step.tied_to else sum(int(scalar(t.elements)) for t in weights),
         weight_bytes=0 if step.tied_to else sum(scalar(t.bytes) for t in weights),
@@ -108,21 +114,29 @@ def _bound_result(b: Bound) -> BoundResult:
     )
 
 
-def _measured(c: Counted, run: MeasuredResult | None, placed: Placed | None, *, strict: bool) -> MeasuredResult | None:
+def _floor(work: Work, hardware: Hardware | None, measured: MeasuredResult | None) -> float:
+    warm = measured is not None and measured.conditions.get("cache") == "warm"
+    return floor_s(work, hardware, warm=warm) if hardware else 0.0
+
+
+def _measured(c: Counted, run: MeasuredResult | None, placed: Placed | None, floor: float) -> MeasuredResult | None:
     """A run's result, or the time stated in the workload, with what it achieved of each rate.
 
-    Only a ``strict`` bound, one of compulsory bytes, cannot be beaten.
+    ``floor`` is the time below which it cannot be true.
     """
     stated = None if c.step.measured_s is None else MeasuredResult(time_s=c.step.measured_s, source="the workload file")
     found = run or stated
     if found is None or not found.time_s > 0:
         return found
     amounts = {name: scalar(amount) for name, (amount, _) in (placed or {}).items() if scalar(amount)}
+    amounts |= moved_bytes(c.step.op, c.step.direction)
     rates = {name: rate.value if isinstance(rate, Figure) else None for name, (_, rate) in (placed or {}).items()}
     achieved = {name: amount / found.time_s for name, amount in amounts.items()}
+    if run and run.status in ("ok", "throttled") and run.time_s < floor:
+        found = replace(run, status="invalid", notes=(*run.notes, IMPOSSIBLE.format(floor)))
     return replace(
         found,
         achieved_per_s=achieved,
-        share_of_peak={name: achieved[name] / peak if (peak := rates[name]) else None for name in amounts},
-        faster_than_bound=bool(strict and c.bound and found.time_s < scalar(c.bound.time_s)),
+        share_of_peak={name: achieved[name] / peak if (peak := rates.get(name)) else None for name in amounts},
+        faster_than_bound=found.time_s < floor,
     )

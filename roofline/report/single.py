@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from roofline.hardware.profile import LEVELS, Hardware
 from roofline.predict.tile import TileCycles, tile_cycles
+from roofline.report.collectives import bandwidths
 from roofline.report.columns import intensity, seconds
 from roofline.report.model import Report, Row
 from roofline.report.sentences import divisions, percent, plural, resource
@@ -55,7 +56,7 @@ def _measured(row: Row) -> list[str]:
         share = row.measured.share_of_peak.get(name)
         if share is not None:
             found.append(f"{format_quantity(rate, unit)} of {name} ({percent(share)})")
-    return [f"Measured {seconds(row.measured.time_s, True)}: {', '.join(found) or 'nothing with a rate'}"]
+    return [f"Measured {seconds(row.measured.time_s, True)}: {', '.join(found) or 'nothing with a rate'}", *bandwidths(row)]
 
 
 def tile_lines(step: Step, hardware: Hardware) -> list[str]:

@@ -48,7 +48,7 @@ def totals_of(
 
 
 def _total_measured(rows: Sequence[Row]) -> MeasuredResult | None:
-    times = [r.measured.time_s * r.repeat for r in rows if r.measured]
+    times = [r.measured.time_s * r.repeat for r in rows if r.measured and r.measured.time_s > 0]
     return MeasuredResult(time_s=sum(times), source="sum of the steps") if rows and len(times) == len(rows) else None
 
 

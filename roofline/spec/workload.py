@@ -310,7 +310,7 @@ def _step(node: Node, dtype: str | None, reader: Reader) -> Step | None:
     assert isinstance(node, MapNode)
     before = reader.failures
     values = operator_record(cls).read(node, reader)
-    if values.setdefault("dtype", dtype) is None and "dtype" not in node.entries:
+    if values.setdefault("dtype", dtype or _own_dtype(cls)) is None and "dtype" not in node.entries:
         wanted = "a step needs a dtype: give 'dtype' here or for the whole workload"
         _ = reader.follow() if reader.dtype_refused else reader.fail(node, wanted)
     if reader.failures > before:
@@ -330,6 +330,12 @@ def _step(node: Node, dtype: str | None, reader: Reader) -> Step | None:
         tied_to=values.get("tied_to"),
         measured_s=values.get("measured"),
     )
+
+
+def _own_dtype(cls: type[Op]) -> str | None:
+    """The format of an operator whose work hardly depends on it, such as a collective's."""
+    default = next(f.default for f in fields(cls) if f.name == "dtype")  # type: ignore[arg-type]
+    return default if isinstance(default, str) else None
 
 
 def _operator(node: Node, reader: Reader) -> type[Op] | None:

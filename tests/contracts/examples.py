@@ -70,6 +70,15 @@ EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
         },
     ),
     "adamw": ({"parameters": 4096}, {"parameters": 4096, "master": True}),
+    "all_reduce": (
+        {"size": 12288, "ranks": 4, "over": "nvlink"},
+        {"size": 12288, "ranks": 3, "over": "nvlink", "algorithm": "switch"},
+    ),
+    "all_gather": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
+    "reduce_scatter": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
+    "all_to_all": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
+    "broadcast": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
+    "send_recv": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
     "custom": ({"tensor_flop": 1000, "vector_flop": 100, "sfu_ops": 10, "read": 4096, "write": 8192}, {}),
 }
 
@@ -91,6 +100,12 @@ GROWS_WITH = {
     "copy": "elements",
     "conv2d": "batch",
     "adamw": "parameters",
+    "all_reduce": "size",
+    "all_gather": "size",
+    "reduce_scatter": "size",
+    "all_to_all": "size",
+    "broadcast": "size",
+    "send_recv": "size",
     "custom": None,  # its work is what it is told
 }
 

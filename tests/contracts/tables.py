@@ -82,7 +82,8 @@ def _wanted(metadata: Any) -> str:
 
 def _default(field: Any) -> str:
     if field.name == "dtype":
-        return "that of the workload if not given"
+        own = "" if field.default is MISSING else f", else {field.default}"
+        return f"that of the workload if not given{own}"
     if field.default is MISSING:
         return "required"
     if field.default in (None, ""):

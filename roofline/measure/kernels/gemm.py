@@ -33,6 +33,7 @@ def gemm(op: Gemm, tensors: Tensors) -> Callable[[], Any]:
 
 
 def _plain(op: Gemm, tensors: Tensors) -> Callable[[], torch.Tensor]:
+    _by_columns(tensors)
     a, w, c = tensors["a"], tensors["w"], tensors["c"]
     if c.dtype is not a.dtype:
         raise UsageError(f"kernel 'gemm' writes C in {op.dtype}, not {op.output_dtype}")
@@ -45,13 +46,18 @@ def _plain(op: Gemm, tensors: Tensors) -> Callable[[], torch.Tensor]:
     return lambda: torch.mm(a, w, out=c)
 
 
+def _by_columns(tensors: Tensors) -> None:
+    """W as linear layers store it: the weights of one output beside each other."""
+    tensors["w"] = tensors["w"].t().contiguous().t()
+
+
 def _quantised(op: Gemm, tensors: Tensors) -> Callable[[], torch.Tensor]:
     """8-bit products: the libraries want W by columns, and sizes that fill their instructions."""
     if op.bias or op.accumulate:
         raise UsageError(f"kernel 'gemm' in {op.dtype} adds no bias and does not accumulate")
     if op.k % 16 or op.n % 16 or (op.dtype == "int8" and op.m <= 16):
         raise UsageError(f"kernel 'gemm' in {op.dtype} needs k and n in multiples of 16, and int8 m above 16")
-    tensors["w"] = tensors["w"].t().contiguous().t()
+    _by_columns(tensors)
     return _int8(op, tensors) if op.dtype == "int8" else _fp8(op, tensors)
 
 
@@ -74,6 +80,7 @@ def gemm_backward(op: Gemm, tensors: Tensors) -> Callable[[], Any]:
     """dA = dC W^T, dW = A^T dC, and the sum of dC for a bias."""
     if op.dtype in ("fp8", "fp8_e4m3", "int8") or op.activation != "none" or op.accumulate:
         raise UsageError("kernel 'gemm' runs the backward pass of plain products only")
+    _by_columns(tensors)
     a, w, dc = tensors["a"], tensors["w"], tensors["dc"]
     da, dw = torch.empty_like(a), torch.empty_like(w)
 

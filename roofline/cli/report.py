@@ -1,0 +1,61 @@
+"""``roofline report``: a stored report as a table, Markdown or CSV."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
+
+if TYPE_CHECKING:
+    from roofline.report.model import Report
+
+FORMATS = ("table", "json", "csv", "markdown")
+
+
+@reported
+def command(
+    file: Annotated[str, typer.Argument(help="Report written by analyze or measure.")],
+    explain: Annotated[bool, typer.Option("--explain", help="State every convention and show the arithmetic.")] = False,
+    format_: Annotated[str | None, typer.Option("--format", help="table, json, csv or markdown.")] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file; its ending picks the format.")] = None,
+) -> None:
+    """Show a report that was written earlier: predictions, and measurements where it has some.
+
+    Example: roofline report measured.json
+    """
+    from roofline.errors import InputError, Problem
+    from roofline.report.store import load_report
+
+    chosen = chosen_format(format_, output, FORMATS)
+    try:
+        found = load_report(file)
+    except FileNotFoundError:
+        raise InputError([Problem(file, 0, 0, "no such file")]) from None
+    warn(found.warnings)
+    show(found, chosen, output, explain=explain)
+
+
+def show(report: Report, chosen: str, output: str | None, *, explain: bool = False) -> None:
+    """The report in the chosen format, to stdout or a file."""
+    if chosen == "json":
+        from roofline.report.store import to_json
+
+        deliver(to_json(report), output)
+    elif chosen == "csv":
+        from roofline.report.csv_view import to_csv
+
+        deliver(to_csv(report), output)
+    elif chosen == "markdown":
+        from roofline.report import markdown, measured_view
+
+        deliver((measured_view if report.environment else markdown).to_markdown(report), output)
+    elif report.environment:
+        from roofline.report.measured_view import print_measured
+
+        render(lambda c: print_measured(report, c), output)
+    else:
+        from roofline.report.text import print_report
+
+        render(lambda c: print_report(report, c, explained=explain), output)
