@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings, warn
+from roofline.cli.report import show
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -120,10 +121,12 @@ def _answer(sentence: str, *, on_stdout: bool) -> None:
 
 
 def _deliver(reports: list[Report], chosen: str, output: str | None, explain: bool) -> None:
-    if chosen == "json":
-        from roofline.report.store import comparison_json, to_json
+    if len(reports) == 1:
+        show(reports[0], chosen, output, explain=explain)
+    elif chosen == "json":
+        from roofline.report.store import comparison_json
 
-        deliver(to_json(reports[0]) if len(reports) == 1 else comparison_json(reports), output)
+        deliver(comparison_json(reports), output)
     elif chosen == "csv":
         from roofline.report.csv_view import to_csv
 
@@ -133,17 +136,9 @@ def _deliver(reports: list[Report], chosen: str, output: str | None, explain: bo
 
         deliver("\n".join(to_markdown(r) for r in reports), output)
     else:
-        _draw(reports, output, explain)
+        from roofline.report.comparison import print_comparison
 
-
-def _draw(reports: list[Report], output: str | None, explain: bool) -> None:
-    from roofline.report.comparison import print_comparison
-    from roofline.report.text import print_report
-
-    if len(reports) == 1:
-        render(lambda c: print_report(reports[0], c, explained=explain), output)
-    else:
-        render(lambda c: print_comparison(reports, c), output)
+        render(lambda console: print_comparison(reports, console), output)
 
 
 def _check(reports: list[tuple[Workload, Report]]) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, note, render, settings, warn
+from roofline.cli.outcome import chosen_format, note, settings, warn
+from roofline.cli.report import show
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -146,29 +147,10 @@ def _report(sweep: Sweep, chosen: str, output: str | None) -> None:
         _abandon(f"error: {sweep.ended}: nothing was complete", sweep.exit_code)
     report = analyze(sweep.workload, sweep.profile, measured=sweep.measurements)
     warn(report.warnings)
-    _deliver(report, chosen, output)
+    show(report, chosen, output)
     if sweep.exit_code:
         _abandon(f"{sweep.ended}: the report holds what was complete", sweep.exit_code)
     _finish(report)
-
-
-def _deliver(report: Report, chosen: str, output: str | None) -> None:
-    if chosen == "json":
-        from roofline.report.store import to_json
-
-        deliver(to_json(report), output)
-    elif chosen == "csv":
-        from roofline.report.csv_view import to_csv
-
-        deliver(to_csv(report), output)
-    elif chosen == "markdown":
-        from roofline.report.markdown import to_markdown
-
-        deliver(to_markdown(report), output)
-    else:
-        from roofline.report.sweep_view import print_collectives
-
-        render(lambda console: print_collectives(report, console), output)
 
 
 def _finish(report: Report) -> None:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli.collectives import among, measure_collectives
-from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings, warn
+from roofline.cli.outcome import chosen_format, note, reported, settings, warn
+from roofline.cli.report import show
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -99,7 +100,7 @@ def _run(plan: Plan, device: Device, procedure: Procedure, profile: Hardware | N
     with interruptible() as stop:
         report = _measured(plan, device, procedure, profile, lock, stop)
         warn(report.warnings)
-        _deliver(report, chosen, output)
+        show(report, chosen, output)
         _finish(report, stop.exit_code)
 
 
@@ -201,25 +202,6 @@ def _progress(plan: Plan) -> Iterator[Callable[[str, float], None]]:
             bar.update(tasks[name], completed=share, visible=share < 1)
 
         yield step
-
-
-def _deliver(report: Report, chosen: str, output: str | None) -> None:
-    if chosen == "json":
-        from roofline.report.store import to_json
-
-        deliver(to_json(report), output)
-    elif chosen == "csv":
-        from roofline.report.csv_view import to_csv
-
-        deliver(to_csv(report), output)
-    elif chosen == "markdown":
-        from roofline.report.measured_view import to_markdown
-
-        deliver(to_markdown(report), output)
-    else:
-        from roofline.report.measured_view import print_measured
-
-        render(lambda c: print_measured(report, c), output)
 
 
 def _finish(report: Report, interrupted: int) -> None:

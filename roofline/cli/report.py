@@ -9,6 +9,8 @@ import typer
 from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from roofline.report.model import Report
 
 FORMATS = ("table", "json", "csv", "markdown")
@@ -38,7 +40,7 @@ def command(
 
 
 def show(report: Report, chosen: str, output: str | None, *, explain: bool = False) -> None:
-    """The report in the chosen format, to stdout or a file."""
+    """The report in the chosen format, to stdout or a file: as a sweep, a measurement or an analysis, by what it holds."""
     if chosen == "json":
         from roofline.report.store import to_json
 
@@ -50,12 +52,28 @@ def show(report: Report, chosen: str, output: str | None, *, explain: bool = Fal
     elif chosen == "markdown":
         from roofline.report import markdown, measured_view
 
-        deliver((measured_view if report.environment else markdown).to_markdown(report), output)
-    elif report.environment:
-        from roofline.report.measured_view import print_measured
-
-        render(lambda c: print_measured(report, c), output)
+        view = measured_view if _kind(report) == "measured" else markdown
+        deliver(view.to_markdown(report), output)
     else:
-        from roofline.report.text import print_report
+        render(lambda console: _draw(report, console, explain), output)
 
-        render(lambda c: print_report(report, c, explained=explain), output)
+
+def _kind(report: Report) -> str:
+    from roofline.ops.registry import OPERATORS
+
+    if not report.environment:
+        return "analysis"
+    families = {OPERATORS[r.op].family for r in report.rows if r.op in OPERATORS}
+    return "sweep" if families == {"collective"} else "measured"
+
+
+def _draw(report: Report, console: Console, explain: bool) -> None:
+    from roofline.report import measured_view, sweep_view, text
+
+    kind = _kind(report)
+    if kind == "sweep":
+        sweep_view.print_collectives(report, console)
+    elif kind == "measured":
+        measured_view.print_measured(report, console)
+    else:
+        text.print_report(report, console, explained=explain)

@@ -16,18 +16,16 @@ from roofline.numeric import Number, where
 from roofline.ops.base import Counts, Op, Pass, TensorSpec, amount, choice, dim, number_format, operator, whole, word
 
 SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
-RANKS, OVER = "ranks that take part; 1 sends nothing", "link of the profile that carries it, such as nvlink"
-DTYPE = "format of the elements; no byte count depends on it"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Collective(Op):
     """What all of them share; ``size`` in bytes, sent and moved by each of ``ranks``."""
 
-    size: Number
-    ranks: Number
-    dtype: str
-    over: str
+    size: Number = amount("bytes, as nccl-tests counts them", "B")
+    ranks: Number = dim("ranks that take part; 1 sends nothing")
+    dtype: str = number_format("format of the elements; no byte count depends on it", default="fp32")
+    over: str = word("link of the profile that carries it, such as nvlink")
 
     @property
     def lane(self) -> str:
@@ -86,9 +84,6 @@ class AllReduce(Collective):
     """x[size] becomes, in place and on every rank, the sum of x over all ranks."""
 
     size: Number = amount("bytes of the array that each rank has before and after", "B")
-    ranks: Number = dim(RANKS)
-    dtype: str = number_format(DTYPE, default="fp32")
-    over: str = word(OVER)
     algorithm: str = choice(
         "ring: the ranks add and pass on, and a tree sends as much; switch: the network adds (NVLink SHARP)",
         ("ring", "switch"),
@@ -130,9 +125,6 @@ class AllGather(Collective):
     """y[size] on every rank, from x[size / ranks] of each."""
 
     size: Number = amount("bytes of the full array that each rank has afterwards", "B")
-    ranks: Number = dim(RANKS)
-    dtype: str = number_format(DTYPE, default="fp32")
-    over: str = word(OVER)
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """x[size / ranks] and y[size]."""
@@ -155,9 +147,6 @@ class ReduceScatter(Collective):
     """y[size / ranks] is one rank's share of the sum of x[size] over all ranks."""
 
     size: Number = amount("bytes of the full array that each rank has before", "B")
-    ranks: Number = dim(RANKS)
-    dtype: str = number_format(DTYPE, default="fp32")
-    over: str = word(OVER)
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """x[size] and y[size / ranks]."""
@@ -184,9 +173,6 @@ class AllToAll(Collective):
     """y[size] holds a share of x[size] from each rank; a switch is assumed, since on a ring shares pass through ranks between."""
 
     size: Number = amount("bytes that each rank has to distribute, its own share among them", "B")
-    ranks: Number = dim(RANKS)
-    dtype: str = number_format(DTYPE, default="fp32")
-    over: str = word(OVER)
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """x[size] and y[size]."""
@@ -222,9 +208,6 @@ class Broadcast(_Whole):
     """x[size] of the first rank becomes, in place, that of every rank; in a chain all but the last send it on."""
 
     size: Number = amount("bytes of the array", "B")
-    ranks: Number = dim(RANKS)
-    dtype: str = number_format(DTYPE, default="fp32")
-    over: str = word(OVER)
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """x[size], which a rank reads or writes; one that passes it on does both."""
@@ -243,9 +226,6 @@ class SendRecv(_Whole):
     """x[size] goes to the next rank and y[size] comes from the one before, at the same time, as between pipeline stages."""
 
     size: Number = amount("bytes that each rank sends", "B")
-    ranks: Number = dim(RANKS)
-    dtype: str = number_format(DTYPE, default="fp32")
-    over: str = word(OVER)
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """x[size] and y[size]."""
