@@ -10,9 +10,10 @@ then judges again against base and slower against base, as the command does. Whi
 At most 5 % of the repetitions may be called worse, and at least 90 % of the slowdowns must be; else the exit code is 1.
 
 Measurements follow one another as two runs of a user would (``--order runs``), or round by round with each other
-(``--order rounds``: every block of the base has one of the others next to it in time). On a CPU one thread is used, inputs
-are warm, and ``--clock thread`` counts the processor time of the calling thread in place of the time of day, so that a
-neighbour that takes the processor away does not count (one that shares its core or caches still does).
+(``--order rounds``: every block of the base has one of the others next to it in time), or sample by sample in one session
+(``--order turns``: what `roofline.measure.run.measure_in_turns` does, judged by the ratio within each round). On a CPU one
+thread is used, inputs are warm, and ``--clock thread`` counts the processor time of the calling thread in place of the time of
+day, so that a neighbour that takes the processor away does not count (one that shares its core or caches still does).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from roofline.measure.base import Device, Procedure
 from roofline.measure.cpu import CpuDevice, CpuRunner
 from roofline.measure.device import need_torch, open_device
 from roofline.measure.registry import find, resolve
-from roofline.measure.run import Case, measure_op
+from roofline.measure.run import Case, measure_in_turns, measure_op
 from roofline.measure.spec import KernelSpec
 from roofline.ops.registry import OPERATORS
 from roofline.report.build import analyze
@@ -60,29 +61,42 @@ Measure = Callable[[KernelSpec], MeasuredResult]
 
 
 # --------------------------------------------------------------------------- the slower kernel
-class Slowdown:
-    """The kernel with one call in twenty run twice. ``build`` is found by name, as every kernel is."""
+class Counted:
+    """The kernel behind a counter of its calls. ``build`` is found by name, as every kernel is."""
 
     original = ""
+    twice = False
     calls = itertools.count(1)
 
     @classmethod
     def build(cls, op: Any, tensors: Any) -> Callable[[], Any]:
-        """A callable as the original makes it, slower; calls are counted over all input sets together."""
+        """A callable as the original makes it; calls are counted over all input sets together."""
         call = resolve(cls.original)(op, tensors)
 
-        def slower() -> Any:
-            if next(cls.calls) % EVERY == 0:
+        def counted() -> Any:
+            if next(cls.calls) % EVERY == 0 and cls.twice:
                 call()
             return call()
 
-        return slower
+        return counted
+
+
+class Slowdown(Counted):
+    """With one call in twenty run twice."""
+
+    twice = True
+    calls = itertools.count(1)
+
+
+def counted(spec: KernelSpec, kind: type[Counted] = Counted) -> KernelSpec:
+    """The same kernel behind the counter, so that the counting itself is on both sides of a comparison."""
+    Counted.original = spec.build
+    return replace(spec, build=f"{__name__}:{kind.__name__}.build")
 
 
 def slowed(spec: KernelSpec) -> KernelSpec:
-    """The same kernel by name, with more work."""
-    Slowdown.original = spec.build
-    return replace(spec, build=f"{__name__}:Slowdown.build")
+    """The same kernel with more work."""
+    return counted(spec, Slowdown)
 
 
 # --------------------------------------------------------------------------- the clock of the thread
@@ -133,6 +147,15 @@ def joined(parts: Sequence[MeasuredResult]) -> MeasuredResult:
     )
 
 
+def in_turns(specs: Sequence[KernelSpec], op: Any, device: Device, procedure: Procedure) -> list[MeasuredResult]:
+    """All in one session, sample by sample in turn."""
+    cases = [Case(id=f"side_{i}", spec=spec, op=op) for i, spec in enumerate(specs)]
+    # Short samples, many in a round: the more often the kernels alternate, the more alike is what disturbs them.
+    turns = replace(procedure, shortest_sample_s=1e-3, fewest_samples=30 * procedure.blocks, shortest_s=0.0)
+    found = measure_in_turns(cases, device, turns, "one")
+    return [replace(m, conditions={**m.conditions, "kernel": specs[0].name}) for m in found]
+
+
 def pairs(arguments: argparse.Namespace, device: Device) -> Iterator[tuple[MeasuredChange, MeasuredChange]]:
     """The verdicts of again and slower against base, pair by pair."""
     spec, op, report = subject(arguments, device)
@@ -145,11 +168,17 @@ def pairs(arguments: argparse.Namespace, device: Device) -> Iterator[tuple[Measu
         return measure_op(Case(id="step", spec=kernel, op=op), device, procedure)
 
     for number in range(arguments.pairs):
-        others = [spec, slowed(spec)]
+        again = counted(spec)
+        others = [again, slowed(spec)]
         order = others if number % 2 == 0 else others[::-1]
-        found = in_rounds([spec, *order], measure, arguments.blocks) if arguments.order == "rounds" else in_runs([spec, *order], measure)
-        again, slower = found[1:] if number % 2 == 0 else found[:0:-1]
-        yield verdict(report, found[0], again, arguments.tolerance), verdict(report, found[0], slower, arguments.tolerance)
+        if arguments.order == "turns":
+            found = in_turns([again, *order], op, device, procedure)
+        elif arguments.order == "rounds":
+            found = in_rounds([again, *order], measure, arguments.blocks)
+        else:
+            found = in_runs([again, *order], measure)
+        repeated, slower = found[1:] if number % 2 == 0 else found[:0:-1]
+        yield verdict(report, found[0], repeated, arguments.tolerance), verdict(report, found[0], slower, arguments.tolerance)
 
 
 def subject(arguments: argparse.Namespace, device: Device) -> tuple[KernelSpec, Any, Report]:
@@ -206,7 +235,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--kernel", default="gemm")
     parser.add_argument("--pairs", type=int, default=200)
     parser.add_argument("--blocks", type=int, default=10)
-    parser.add_argument("--order", choices=("runs", "rounds"), default="runs")
+    parser.add_argument("--order", choices=("runs", "rounds", "turns"), default="runs")
     parser.add_argument("--clock", choices=("wall", "thread"), default="wall")
     parser.add_argument("--tolerance", type=float, default=TOLERANCE)
     parser.add_argument("--hardware", help="profile whose limiter decides whether cycles are looked at")

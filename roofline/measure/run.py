@@ -23,6 +23,7 @@ from roofline.measure.registry import prepare
 from roofline.measure.rotation import input_sets, rotation_verified
 from roofline.measure.spec import KernelSpec
 from roofline.measure.timing import measure
+from roofline.measure.together import measure_together
 from roofline.measure.touched import touched_sets
 from roofline.measure.watch import ThreadWatch, Watch
 from roofline.numeric import scalar
@@ -188,6 +189,34 @@ def _timed(case: Case, how: Conditions) -> MeasuredResult:
     timing = measure(device, runners.prepare, how.procedure, progress=how.progress, watch=how.watch)
     notes = (*_launch_notes(case, how), *runners.notes(set_bytes))
     return result_of(timing, device, how.procedure, runners.launch, kernel=case.spec.name, notes=notes)
+
+
+def measure_in_turns(
+    cases: Sequence[Case], device: Device, procedure: Procedure, session: str, *, seed: int = 0, watch: Watcher = ThreadWatch
+) -> list[MeasuredResult]:
+    """Time several kernels in turns, so that a comparison of them is not one of what else the device did meanwhile.
+
+    ``session`` is a name that their results share; inputs are warm. Each kernel is held against its reference before.
+
+    Raises:
+        MeasurementInvalidError: one of them computes something else, or cannot be captured.
+        OutOfDeviceMemory: they do not fit together.
+    """
+    how = Conditions(device=device, procedure=replace(procedure, cache="warm"), seed=seed, progress=None, watch=watch)
+    checks = [_checked(case, device, seed) for case in cases]
+    for case, checked in zip(cases, checks, strict=True):
+        if not checked.passed:
+            raise MeasurementInvalidError(f"{case.id}: {_wrong(checked)}")
+    runners = []
+    for i, case in enumerate(cases):
+        tensors = copies(case.op, place(device), 1, seed + i, case.passes[-1])
+        runners.append(_Runners(case, how, tensors, [call_of(case, t, place(device)) for t in tensors]))
+    timings = measure_together(device, [r.prepare for r in runners], how.procedure, watch=watch)
+    found = []
+    for case, runner, timing, checked in zip(cases, runners, timings, checks, strict=True):
+        one = result_of(timing, device, how.procedure, runner.launch, kernel=case.spec.name)
+        found.append(replace(one, check=checked, conditions={**one.conditions, "session": session}))
+    return found
 
 
 class _Runners:

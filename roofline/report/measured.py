@@ -193,10 +193,17 @@ def _time(row: Row) -> float:
 # --------------------------------------------------------------------------- verdict
 def _effect(base: Row, head: Row) -> Effect:
     """The statistics of one row; its draws do not depend on which other rows there are."""
-    from roofline.report.statistics import SEED, effect, split
+    from roofline.report.statistics import SEED, effect, paired_effect, split
 
     sides = [split(m.samples_s or (), m.blocks) for m in (base.measured, head.measured) if m]
-    return effect(sides[0], sides[1], seed=(SEED, crc32(base.id.encode())))
+    compare = paired_effect if _in_turns(base, head) and len(sides[0]) == len(sides[1]) else effect
+    return compare(sides[0], sides[1], seed=(SEED, crc32(base.id.encode())))
+
+
+def _in_turns(base: Row, head: Row) -> bool:
+    """Whether both were measured in turns in one session, so that equal blocks stood beside each other."""
+    old, new = _condition(base, head, "session")
+    return old is not None and old == new
 
 
 def _judged(base: Row, head: Row, found: Effect, p: float, tolerance: float, rows: int) -> MeasuredChange:

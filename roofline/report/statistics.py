@@ -79,6 +79,43 @@ def effect(base: Sequence[Array], head: Sequence[Array], *, draws: int = DRAWS, 
     )
 
 
+def paired_effect(base: Sequence[Array], head: Sequence[Array], *, draws: int = DRAWS, seed: Sequence[int] = (SEED,)) -> Effect:
+    """How head compares with base when their blocks stood beside each other in time: by the ratio within each block.
+
+    What disturbs both sides of a block alike drops out. The test is the sign test over blocks, which assumes nothing of
+    the distribution; the noise floor is how far the ratio of one block lies from others.
+    """
+    if len(base) != len(head):
+        raise ValueError("paired sides have as many blocks")
+    rng = np.random.default_rng(seed)
+    ratios = np.log(block_medians(head)) - np.log(block_medians(base))
+    centre = float(np.median(ratios))
+    drawn = ratios[rng.integers(0, len(ratios), size=(draws, len(ratios)))]
+    resampled = centre + stretch(len(ratios)) * (np.median(drawn, axis=1) - centre)
+    low, high = _interval(resampled, centre)
+    return Effect(
+        ratio=math.exp(centre),
+        low=math.exp(low),
+        high=math.exp(high),
+        p=sign_test(ratios),
+        smallest_p=2.0 ** (1 - len(ratios)),
+        noise_floor=spread(np.exp(ratios)) / math.sqrt(len(ratios)),
+        blocks=len(ratios),
+        draws=resampled,
+    )
+
+
+def sign_test(differences: Array) -> float:
+    """Two-sided p that as many of the differences lie on one side of zero by chance; zeros count for neither.
+
+    >>> sign_test(np.array([1.0] * 10))
+    0.001953125
+    """
+    above, below = int((differences > 0).sum()), int((differences < 0).sum())
+    n, fewer = above + below, min(above, below)
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(fewer + 1)) / 2**n) if n else 1.0
+
+
 def split(samples: Sequence[float], blocks: Sequence[int] | None) -> list[Array]:
     """The samples by block; consecutive runs of them where too few blocks were recorded to compare any."""
     values = np.asarray(samples, dtype=np.float64)
