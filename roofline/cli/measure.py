@@ -50,6 +50,9 @@ def command(
         str | None, typer.Option("--launch", help="graph: captured, no host cost (default on a GPU); eager: from Python.")
     ] = None,
     mode: Annotated[str, typer.Option("--mode", help="burst: rests between rounds; sustained: back to back.")] = "burst",
+    in_turns: Annotated[
+        bool, typer.Option("--in-turns", help="Several kernels sample by sample in turn, compared with the first; warm inputs.")
+    ] = False,
     time_limit: Annotated[str, typer.Option("--time-limit", help="Longest time for one kernel, such as '10 s'.")] = "10 s",
     lock: Annotated[bool, typer.Option("--lock/--no-lock", help="Refuse while another process measures on this device.")] = True,
     format_: Annotated[str | None, typer.Option("--format", help="table, json, csv or markdown.")] = None,
@@ -81,14 +84,18 @@ def command(
     longest = _seconds(time_limit)
     opened = _open(device)
     procedure = _procedure(opened.info.kind, cache, launch, mode, longest)
-    plan = _planned(opened, workload, kernel or [], overrides or [], direction, operator)
+    plan = _planned(opened, workload, kernel or [], overrides or [], direction, operator, in_turns)
     _run(plan, opened, procedure, _profile(hardware, opened), lock, chosen, output)
 
 
-def _planned(device: Device, workload: str | None, kernels: list[str], overrides: list[str], direction: str | None, op: str | None) -> Plan:
-    from roofline.measure.plan import plan_of, require_kernels
+def _planned(
+    device: Device, workload: str | None, kernels: list[str], overrides: list[str], direction: str | None, op: str | None, in_turns: bool
+) -> Plan:
+    from roofline.measure.plan import plan_in_turns, plan_of, require_kernels
 
     plan = plan_of(workload, kernels, overrides, direction, device.info.kind, op)
+    if in_turns:
+        plan = plan_in_turns(plan)
     require_kernels(plan, device)
     return plan
 

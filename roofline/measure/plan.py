@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from roofline.errors import MissingCapabilityError, UsageError
-from roofline.measure.base import Device, Procedure
+from roofline.errors import MeasurementInvalidError, MissingCapabilityError, UsageError
+from roofline.measure.base import Device, OutOfDeviceMemory, Procedure
 from roofline.measure.interrupt import Interruption
 from roofline.measure.registry import default_kernel, find, require
-from roofline.measure.run import Case, Watcher, measure_op, measure_sequence, no_whole, place
+from roofline.measure.run import Case, Watcher, measure_in_turns, measure_op, measure_sequence, no_whole, place
 from roofline.measure.spec import KernelSpec
 from roofline.measure.watch import ThreadWatch
 from roofline.ops.registry import OPERATORS
@@ -33,6 +33,7 @@ class Plan:
     cases: tuple[Case, ...]
     whole: bool
     inputs: tuple[Input, ...] = ()
+    in_turns: bool = False
 
     @property
     def names(self) -> list[str]:
@@ -180,7 +181,12 @@ class _Run:
 def run_plan(
     plan: Plan, device: Device, procedure: Procedure, step: Step_, *, watch: Watcher = ThreadWatch, stop: Interruption | None = None
 ) -> Measurements:
-    """Measure every distinct case once, then the whole sequence; Ctrl-C keeps what is complete."""
+    """Measure every distinct case once, then the whole sequence; Ctrl-C keeps what is complete.
+
+    Kernels in turns are one measurement, of which an interruption leaves nothing.
+    """
+    if plan.in_turns:
+        return _turns(plan, device, procedure, watch)
     guard = stop or Interruption()
 
     def checked_step(name: str, share: float) -> None:
@@ -189,6 +195,28 @@ def run_plan(
 
     run = _Run(plan=plan, device=device, procedure=procedure, step=checked_step, watch=watch)
     return run.results(guard.during(run.work))
+
+
+def plan_in_turns(plan: Plan) -> Plan:
+    """The plan with its kernels in one session.
+
+    Raises:
+        UsageError: there are not several kernels to compare.
+    """
+    if plan.whole or len(plan.cases) < 2:
+        raise UsageError("--in-turns compares kernels: give --kernel twice or more, and no workload")
+    return replace(plan, in_turns=True)
+
+
+def _turns(plan: Plan, device: Device, procedure: Procedure, watch: Watcher) -> Measurements:
+    """Short samples, many in a round: the more often the kernels alternate, the more alike is what disturbs them."""
+    turns = replace(procedure, blocks=20, fewest_samples=600, shortest_s=0.0)
+    try:
+        found = measure_in_turns(plan.cases, device, turns, "turns", watch=watch)
+    except OutOfDeviceMemory as err:
+        raise MeasurementInvalidError(f"the kernels do not fit together: {err}") from None
+    steps = {case.id: result for case, result in zip(plan.cases, found, strict=True)}
+    return Measurements(steps=steps, environment=environment(device))
 
 
 def _not_reached(case: Case) -> MeasuredResult:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from rich.console import Console
 
 from roofline.report.columns import Column, binds, seconds
+from roofline.report.diff import signed
 from roofline.report.markdown import code, table
+from roofline.report.measured import judge_measured
 from roofline.report.model import MeasuredResult, Report, Row
 from roofline.report.sentences import percent, times
 from roofline.report.text import _line, can_encode, print_columns
@@ -135,8 +137,23 @@ def closing(report: Report, name: Name = str) -> list[str]:
     whole = report.totals.measured
     if whole and whole.source.startswith("a run"):
         lines += _whole(whole, total if len(rows) == len(report.rows) else None)
+    if len(rows) > 1 and all(r.measured and "session" in r.measured.conditions for r in rows):
+        return lines + _against_first(rows, name)
     if len(rows) > 1:
         lines += _amdahl(rows, spent, total, name)
+    return lines
+
+
+def _against_first(rows: Sequence[Row], name: Name) -> list[str]:
+    """Kernels of one session are ways to do the same: each against the first, by the ratio within each round."""
+    first, lines = rows[0], []
+    for row in rows[1:]:
+        found = judge_measured([(first, replace(row, id=first.id))], any_context=True)[0][first.id]
+        if found.ratio is None or found.low is None or found.high is None:
+            lines.append(f"{name(row.id)} against {name(first.id)}: {found.verdict}, {found.reason}")
+        else:
+            said = f"time {signed(found.ratio)} ({signed(found.low)} to {signed(found.high)})"
+            lines.append(f"{name(row.id)} against {name(first.id)}: {said}: {found.verdict}")
     return lines
 
 

@@ -8,7 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
+from roofline.cli.app import app
 from roofline.measure.base import Procedure
 from roofline.measure.cpu import CpuDevice
 from roofline.measure.registry import find
@@ -114,6 +116,20 @@ def test_kernels_in_turns_are_checked_and_share_a_session() -> None:
     assert [m.conditions["session"] for m in found] == ["s", "s"]
     assert all(m.check and m.check.passed for m in found)
     assert found[0].blocks == found[1].blocks
+
+
+def test_the_command_compares_each_kernel_with_the_first() -> None:
+    words = ["measure", "-k", "naive", "-k", "math", "--in-turns", "--device", "cpu", "-H", "none", "--no-lock", "--time-limit", "1 s"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert "math against naive: time " in done.stdout
+
+
+@pytest.mark.parametrize("words", [["-k", "naive"], ["gpt2_medium"]])
+def test_turns_need_several_kernels(words: list[str]) -> None:
+    done = CliRunner().invoke(app, ["measure", *words, "--in-turns", "--device", "cpu", "-H", "none"])
+    assert done.exit_code == 2
+    assert "--in-turns compares kernels" in done.output
 
 
 def test_the_order_turns_around() -> None:
