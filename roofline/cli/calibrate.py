@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roofline.cli.outcome import deliver, note, render, reported, settings
+from roofline.cli.session import locked
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -96,12 +96,8 @@ def _published(found: Hardware) -> Hardware | None:
 # --------------------------------------------------------------------------- running
 def _run(device: Device, quick: bool, only: Sequence[str], lock: bool) -> tuple[Calibration, list[Timed]]:
     from roofline.measure.calibrate import KERNELS, calibrate, sizes_for
-    from roofline.measure.lock import device_lock
 
-    with ExitStack() as stack:
-        warning = stack.enter_context(device_lock(device.info.uuid)) if lock else None
-        if warning:
-            note(f"note: {warning}")
+    with locked(device, lock):
         sizes = sizes_for(device.info, quick, device.free_bytes())
         found = calibrate(device, sizes, only, progress=_progress)
         wanted = KERNELS in only if only else not quick

@@ -11,6 +11,7 @@ import typer
 
 from roofline.cli.outcome import chosen_format, note, settings, warn
 from roofline.cli.report import show
+from roofline.cli.session import profile_of, seconds_of
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -100,7 +101,7 @@ def _request(
         settings=tuple(overrides),
         device=device,
         launch=launch,
-        longest_s=_seconds(time_limit),
+        longest_s=seconds_of(time_limit),
         lock=lock,
     )
 
@@ -116,28 +117,13 @@ def _require_torchrun(names: Sequence[str]) -> None:
         raise MissingCapabilityError(f"{err}; start it with: {command(names)} (on CPUs add --device cpu)") from None
 
 
-def _seconds(time_limit: str) -> float:
-    from roofline.errors import UsageError
-    from roofline.units import Dimension, QuantityError, parse_quantity
-
-    try:
-        return float(parse_quantity(time_limit, Dimension.SECONDS))
-    except QuantityError as err:
-        raise UsageError(f"--time-limit: {err}") from None
-
-
 def _profile(name: str, device: Device, first: bool) -> Hardware | None:
     """The profile asked for; by itself none for a CPU, whose links no profile has."""
-    from roofline.measure.match import profile_for
-    from roofline.spec.hardware import load_hardware
-
     if name == "auto" and device.info.kind == "cpu":
         if first and not settings.quiet:
             note(NO_CPU_LINK)
         return None
-    if name == "none":
-        return None
-    return profile_for(device.info) if name == "auto" else load_hardware(name)
+    return profile_of(name, device)
 
 
 def _report(sweep: Sweep, chosen: str, output: str | None) -> None:

@@ -14,6 +14,7 @@ import typer
 from roofline.cli.collectives import among, measure_collectives
 from roofline.cli.outcome import chosen_format, note, reported, settings, warn
 from roofline.cli.report import show
+from roofline.cli.session import locked, profile_of, seconds_of
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -80,12 +81,12 @@ def command(
         measure_collectives(kernel or [], overrides or [], options, hardware, device, time_limit, lock, format_, output)
         return
     chosen = chosen_format(format_, output, FORMATS)
-    _refuse_early(output, kernel or [], operator, {"cache": cache, "launch": launch, "mode": mode})
-    longest = _seconds(time_limit)
+    _refuse_early(output, kernel or [], operator, {"cache": cache, "launch": launch, "mode": mode}, in_turns)
+    longest = seconds_of(time_limit)
     opened = _open(device)
     procedure = _procedure(opened.info.kind, cache, launch, mode, longest)
     plan = _planned(opened, workload, kernel or [], overrides or [], direction, operator, in_turns)
-    _run(plan, opened, procedure, _profile(hardware, opened), lock, chosen, output)
+    _run(plan, opened, procedure, profile_of(hardware, opened), lock, chosen, output)
 
 
 def _planned(
@@ -111,7 +112,7 @@ def _run(plan: Plan, device: Device, procedure: Procedure, profile: Hardware | N
         _finish(report, stop.exit_code)
 
 
-def _refuse_early(output: str | None, kernels: Sequence[str], operator: str | None, options: dict[str, str | None]) -> None:
+def _refuse_early(output: str | None, kernels: Sequence[str], operator: str | None, options: dict[str, str | None], in_turns: bool) -> None:
     """Mistakes that need no device are said before torch is loaded and before anything is measured."""
     from roofline.errors import RooflineError, UsageError, did_you_mean
     from roofline.measure.base import CACHE_CHOICES, LAUNCH_CHOICES, MODE_CHOICES
@@ -120,22 +121,14 @@ def _refuse_early(output: str | None, kernels: Sequence[str], operator: str | No
     for (name, value), known in zip(options.items(), (CACHE_CHOICES, LAUNCH_CHOICES, MODE_CHOICES), strict=True):
         if value is not None and value not in known:
             raise UsageError(f"--{name} '{value}' is unknown; {did_you_mean(value, list(known))}")
+    if in_turns and options["cache"] == "cold":
+        raise UsageError("--in-turns measures with warm inputs: leave out --cache cold")
     if output not in (None, "-"):
         path, folder = Path(str(output)), Path(str(output)).absolute().parent
         if path.is_dir() or not folder.is_dir() or not (os.access(folder, os.W_OK) or (path.exists() and not path.is_file())):
             raise RooflineError(f"cannot write '{output}': give a file name in a folder that is there and can be written")
     for kernel in kernels:
         find(kernel, operator)
-
-
-def _seconds(time_limit: str) -> float:
-    from roofline.errors import UsageError
-    from roofline.units import Dimension, QuantityError, parse_quantity
-
-    try:
-        return float(parse_quantity(time_limit, Dimension.SECONDS))
-    except QuantityError as err:
-        raise UsageError(f"--time-limit: {err}") from None
 
 
 def _procedure(kind: str, cache: str | None, launch: str | None, mode: str, longest: float) -> Procedure:
@@ -162,35 +155,14 @@ def _open(device: str) -> Device:
     return open_device(device)
 
 
-def _profile(name: str, device: Device) -> Hardware | None:
-    from roofline.measure.match import profile_for
-    from roofline.spec.hardware import load_hardware
-
-    if name == "none":
-        return None
-    return profile_for(device.info) if name == "auto" else load_hardware(name)
-
-
 def _measured(plan: Plan, device: Device, procedure: Procedure, profile: Hardware | None, lock: bool, stop: Interruption) -> Report:
-    from roofline.measure.lock import device_lock
     from roofline.measure.plan import run_plan
     from roofline.report.build import analyze
 
     analyze(plan.workload, profile, plan.inputs)  # what the profile lacks is said before anything is measured
-    with _locked(device_lock, device.info.uuid if lock else None, lock), _progress(plan) as step:
+    with locked(device, lock), _progress(plan) as step:
         measurements = run_plan(plan, device, procedure, step, stop=stop)
     return analyze(plan.workload, profile, plan.inputs, measured=measurements)
-
-
-@contextmanager
-def _locked(device_lock: Callable[..., object], key: str | None, wanted: bool) -> Iterator[None]:
-    if not wanted:
-        yield
-        return
-    with device_lock(key) as warning:  # type: ignore[attr-defined]
-        if warning and not settings.quiet:
-            note(f"note: {warning}")
-        yield
 
 
 @contextmanager

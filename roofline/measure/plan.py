@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any
 
-from roofline.errors import MeasurementInvalidError, MissingCapabilityError, UsageError
-from roofline.measure.base import Device, OutOfDeviceMemory, Procedure
+from roofline.errors import MissingCapabilityError, UsageError
+from roofline.measure.base import Device, Procedure
 from roofline.measure.interrupt import Interruption
 from roofline.measure.registry import default_kernel, find, require
 from roofline.measure.run import Case, Watcher, measure_in_turns, measure_op, measure_sequence, no_whole, place
@@ -185,9 +185,9 @@ def run_plan(
 
     Kernels in turns are one measurement, of which an interruption leaves nothing.
     """
-    if plan.in_turns:
-        return _turns(plan, device, procedure, watch)
     guard = stop or Interruption()
+    if plan.in_turns:
+        return _turns(plan, device, procedure, guard, watch)
 
     def checked_step(name: str, share: float) -> None:
         guard.check()
@@ -208,13 +208,12 @@ def plan_in_turns(plan: Plan) -> Plan:
     return replace(plan, in_turns=True)
 
 
-def _turns(plan: Plan, device: Device, procedure: Procedure, watch: Watcher) -> Measurements:
+def _turns(plan: Plan, device: Device, procedure: Procedure, guard: Interruption, watch: Watcher) -> Measurements:
     """Short samples, many in a round: the more often the kernels alternate, the more alike is what disturbs them."""
     turns = replace(procedure, blocks=20, fewest_samples=600, shortest_s=0.0)
-    try:
-        found = measure_in_turns(plan.cases, device, turns, "turns", watch=watch)
-    except OutOfDeviceMemory as err:
-        raise MeasurementInvalidError(f"the kernels do not fit together: {err}") from None
+    found: list[MeasuredResult] = []
+    if guard.during(lambda: found.extend(measure_in_turns(plan.cases, device, turns, "turns", watch=watch))):
+        found = [_not_reached(case) for case in plan.cases]
     steps = {case.id: result for case, result in zip(plan.cases, found, strict=True)}
     return Measurements(steps=steps, environment=environment(device))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from statistics import median
 from traceback import extract_tb
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline.errors import MeasurementInvalidError, RooflineError
 from roofline.measure.allocate import allocated_bytes, copies
@@ -31,6 +31,7 @@ from roofline.ops.base import Op
 from roofline.report.model import CheckResult, MeasuredResult
 from roofline.units import Dimension, format_quantity
 
+Found = TypeVar("Found")
 Progress = Callable[[float], None]
 Watcher = Callable[[Device], Watch]
 DIRECTIONS = {"forward": ("forward",), "backward": ("backward",), "forward+backward": ("forward", "backward")}
@@ -120,7 +121,7 @@ def place(device: Device) -> str:
 
 
 # --------------------------------------------------------------------------- what may go wrong with one case
-def contained(device: Device, work: Callable[[], MeasuredResult]) -> MeasuredResult | tuple[str, str]:
+def contained(device: Device, work: Callable[[], Found]) -> Found | tuple[str, str]:
     """The work's result, or a status and the reason where it failed. What the user must repair is raised."""
     try:
         return work()
@@ -197,12 +198,15 @@ def measure_in_turns(
     """Time several kernels in turns, so that a comparison of them is not one of what else the device did meanwhile.
 
     ``session`` is a name that their results share; inputs are warm. Each kernel is held against its reference before.
-
-    Raises:
-        MeasurementInvalidError: one of them computes something else, or cannot be captured.
-        OutOfDeviceMemory: they do not fit together.
+    What goes wrong with one, or does not fit together, is the status of all: there is nothing to compare then.
     """
     how = Conditions(device=device, procedure=replace(procedure, cache="warm"), seed=seed, progress=None, watch=watch)
+    found = contained(device, lambda: _in_turns(cases, how, session))
+    return [_untimed(case, *found) for case in cases] if isinstance(found, tuple) else found
+
+
+def _in_turns(cases: Sequence[Case], how: Conditions, session: str) -> list[MeasuredResult]:
+    device, seed = how.device, how.seed
     checks = [_checked(case, device, seed) for case in cases]
     for case, checked in zip(cases, checks, strict=True):
         if not checked.passed:
@@ -211,7 +215,7 @@ def measure_in_turns(
     for i, case in enumerate(cases):
         tensors = copies(case.op, place(device), 1, seed + i, case.passes[-1])
         runners.append(_Runners(case, how, tensors, [call_of(case, t, place(device)) for t in tensors]))
-    timings = measure_together(device, [r.prepare for r in runners], how.procedure, watch=watch)
+    timings = measure_together(device, [r.prepare for r in runners], how.procedure, watch=how.watch)
     found = []
     for case, runner, timing, checked in zip(cases, runners, timings, checks, strict=True):
         one = result_of(timing, device, how.procedure, runner.launch, kernel=case.spec.name)

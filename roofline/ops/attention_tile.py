@@ -61,12 +61,6 @@ def smem_footprint(
     return (q + do + tile_n * width + tile_n * value_width + tile_m * tile_n) * element + tile_m * width * FP32
 
 
-def forward_registers(tile_m: int, tile_n: int, value_width: int, warpgroups: int) -> float:
-    """Accumulator registers a thread: S in fp32, P in half of that, O."""
-    per = WARPGROUP * warpgroups
-    return (tile_m * tile_n * 1.5 + tile_m * value_width) / per
-
-
 def backward_registers(tile_m: int, tile_n: int, width: int, value_width: int, warpgroups: int) -> float:
     """Accumulator registers a thread: S and dP together or dQ, whichever is larger, and dK, dV."""
     per = WARPGROUP * warpgroups

@@ -125,6 +125,39 @@ def test_the_command_compares_each_kernel_with_the_first() -> None:
     assert "math against naive: time " in done.stdout
 
 
+def test_turns_are_warm_and_say_so() -> None:
+    done = CliRunner().invoke(
+        app, ["measure", "-k", "naive", "-k", "math", "--in-turns", "--cache", "cold", "--device", "cpu", "-H", "none"]
+    )
+    assert done.exit_code == 2
+    assert "warm inputs" in done.output
+
+
+def case(kernel: str) -> Case:
+    return Case(id=kernel, spec=find(kernel), op=OPERATORS["softmax"](rows=32, cols=64, dtype="fp32"))
+
+
+def test_a_kernel_that_raises_is_the_result_of_all_and_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> object:
+        raise RuntimeError("no such luck")
+
+    monkeypatch.setattr("roofline.measure.run.call_of", broken)
+    found = measure_in_turns([case("softmax")] * 2, CpuDevice(), PROCEDURE, "s")
+    assert [m.status for m in found] == ["failed", "failed"]
+    assert "no such luck" in found[0].notes[0]
+
+
+def test_ctrl_c_in_turns_is_an_interruption_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("roofline.measure.run.measure_together", interrupted)
+    words = ["measure", "-k", "naive", "-k", "math", "--in-turns", "--device", "cpu", "-H", "none", "--no-lock"]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 130
+    assert done.stdout.count("interrupted") >= 2
+
+
 @pytest.mark.parametrize("words", [["-k", "naive"], ["gpt2_medium"]])
 def test_turns_need_several_kernels(words: list[str]) -> None:
     done = CliRunner().invoke(app, ["measure", *words, "--in-turns", "--device", "cpu", "-H", "none"])
