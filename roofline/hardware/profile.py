@@ -63,6 +63,26 @@ class Ceiling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterSet:
+    """Parameters of a model for one sort of kernel of one library, fitted to measurements on the profile ``device``.
+
+    ``name`` is ``model.variant.library.dtype``, with as many parts as the model needs. ``band`` holds by regime (launch,
+    memory, compute) the 5th and 95th percentile of measured over estimated time on rows that were not fitted. A set found
+    in the profile of another device is a prior there.
+    """
+
+    name: str
+    values: Mapping[str, float]
+    device: str
+    kind: str
+    source: str
+    date: str
+    rows: int
+    band: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """A memory level. ``size`` is per unit of ``scope`` (processor or device), ``bandwidth`` over the whole device."""
 
@@ -109,6 +129,8 @@ class Hardware:
     power: Mapping[str, Value] = field(default_factory=dict)
     price: Mapping[str, Value] = field(default_factory=dict)
     measured: Mapping[str, Ceiling | Absent] = field(default_factory=dict)
+    fitted: Mapping[str, ParameterSet] = field(default_factory=dict)
+    priors: Mapping[str, ParameterSet] = field(default_factory=dict)
     notes: str | None = None
     path: str = ""
 

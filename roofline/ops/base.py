@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, maximum, product, total, where
+from roofline.ops.launched import Launched, Stream
 from roofline.ops.registry import OPERATORS
 
 VECTOR_REGISTER_BYTES_PER_FLOP = 6
@@ -137,6 +138,21 @@ class Pass:
         """Each operand once."""
         return total(t.moved_bytes for t in (*self.reads, *self.writes))
 
+    def stream(self, kind: str, dtype: str) -> Stream:
+        """The pass as a kernel that streams its tensors, shaped like the first one that it reads, or writes."""
+        shape = (*self.reads, *self.writes)[0].shape if (*self.reads, *self.writes) else (1,)
+        return Stream(
+            kind=kind,
+            rows=product(shape[:-1]),
+            cols=shape[-1],
+            read_bytes=total(t.moved_bytes for t in self.reads),
+            write_bytes=total(t.moved_bytes for t in self.writes),
+            dtype=dtype,
+            flop=self.counts.vector,
+            sfu=self.counts.sfu,
+            tensor_flop=self.counts.tensor,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
@@ -193,6 +209,10 @@ class Op:
         reads = tuple(t for t in self.tensors() if t.role != "out")
         writes = tuple(t for t in self.tensors() if t.role == "out")
         return (Pass(self.name, reads, writes, self.counts()),)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """The kernels that run under an execution (see `roofline.ops.launched`); one for each pass, unless it says otherwise."""
+        return tuple(p.stream(self.name, self.dtype) for p in self.passes())
 
     def compulsory(self, machine: Machine | None) -> Traffic:
         """Bytes that no execution of these passes can avoid: each operand of each pass once."""

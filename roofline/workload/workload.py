@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from roofline.ops.base import Op
+from roofline.ops.launched import EXECUTIONS as EXECUTIONS
 
 DIRECTIONS = ("forward", "backward", "forward+backward")
-EXECUTIONS = ("eager", "compiled", "graph", "engine")
 TRAFFIC = ("compulsory", "tiled", "cached")
 """Which count of bytes the time is taken from: each operand once (a true bound), the tiling's own re-reads without a
 cache, or those filtered by L2."""

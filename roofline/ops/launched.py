@@ -1,0 +1,102 @@
+"""What is launched: the kernels an operator becomes, described by what decides their time.
+
+An operator counts work; what the device runs are kernels, and which ones depends on the execution: a rotary embedding is
+fourteen kernels in eager torch and one in an engine. `Op.launched` gives them, by default one `Stream` for each pass, so a
+new operator is estimated without a line of its own. Dimensions may be float64 arrays, as in operators.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from roofline.numeric import Number
+
+EXECUTIONS = ("eager", "compiled", "graph", "engine")
+"""eager: torch from Python; graph: the same kernels replayed from a captured graph; compiled: elementwise chains fused by a
+compiler, replayed from a graph; engine: the fused kernels of an inference engine, replayed from a graph."""
+
+
+def library_of(execution: str) -> str:
+    """Whose kernels run: ``engine`` for an inference engine's, ``torch`` for all others.
+
+    >>> library_of("graph")
+    'torch'
+    """
+    return "engine" if execution == "engine" else "torch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """A matrix product C[m, n] = A[m, k] B[k, n], ``batch`` times; bytes are those of each operand once, all batches.
+
+    ``kind`` is ``gemm``, ``batched_gemm`` or ``conv2d`` (as an implicit product). ``dtype`` is that of the operands,
+    ``aligned`` tells that every row starts at a multiple of 16 bytes (a boolean or an array of them).
+    """
+
+    kind: str
+    batch: Number
+    m: Number
+    n: Number
+    k: Number
+    dtype: str
+    read_bytes: Number
+    write_bytes: Number
+    aligned: Number | bool = True
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FusedAttention:
+    """Attention streamed through on-chip memory. ``direction`` is forward or backward; ``keys`` are those a query sees at most.
+
+    ``implementation`` is ``flash`` (or another fused one); ``kv_len`` counts cached keys.
+    """
+
+    batch: Number
+    heads: Number
+    kv_heads: Number
+    q_len: Number
+    kv_len: Number
+    head_dim: Number
+    v_head_dim: Number
+    dtype: str
+    kv_dtype: str
+    causal: bool
+    window: Number = 0
+    direction: str = "forward"
+    implementation: str = "flash"
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A kernel that reads and writes memory row by row: norms, softmax, elementwise functions, gathers, copies.
+
+    ``kind`` is the sort of kernel (``elementwise``, ``softmax``, ``layernorm``, ``transpose``, ``gather`` ...); ``rows`` and
+    ``cols`` are its shape where the rows matter, else 1 and the elements. ``flop`` are of the vector lanes, ``sfu``
+    special functions; ``tensor_flop`` of the matrix engine, for kernels that do some of each.
+    """
+
+    kind: str
+    rows: Number
+    cols: Number
+    read_bytes: Number
+    write_bytes: Number
+    dtype: str
+    flop: Number = 0
+    sfu: Number = 0
+    tensor_flop: Number = 0
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transfer:
+    """Bytes over a link, one way."""
+
+    link: str
+    bytes: Number
+    calls: int = 1
+
+
+Launched: TypeAlias = Product | FusedAttention | Stream | Transfer

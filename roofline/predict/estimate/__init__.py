@@ -1,0 +1,1 @@
+"""Models of what kernels really take, from parameters that sit in the profile."""
