@@ -19,8 +19,9 @@ from math import log2
 from typing import Any
 
 from roofline.measure.base import Procedure
+from roofline.measure.calibration_shapes import Regime
 from roofline.measure.device import open_device
-from roofline.measure.regimes import Regime, Timed, time_cases, write_tables
+from roofline.measure.regimes import Timed, time_cases, write_tables
 
 Fields = dict[str, Any]
 LONGEST_FLOP = 3e12

@@ -105,7 +105,8 @@ def _run(device: Device, quick: bool, only: Sequence[str], lock: bool) -> tuple[
 
 
 def _kernels(device: Device, found: Calibration) -> list[Timed]:
-    from roofline.measure.regimes import cases_for, procedure_for, time_cases
+    from roofline.measure.calibration_shapes import cases_for
+    from roofline.measure.regimes import procedure_for, time_cases
 
     kind = device.info.kind
     timed = time_cases(cases_for(kind), device, procedure_for(kind), progress=_case)

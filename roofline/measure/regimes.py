@@ -1,7 +1,6 @@
-"""A small set of kernels, one or more for each regime, that an estimator is fitted to: times beside the ceilings.
+"""Times of the kernels that an estimator is fitted to (`roofline.measure.calibration_shapes`), as tables.
 
-Regimes: ``launch`` (work far below what a launch costs), ``memory``, ``compute``, and for products ``tail`` (a last wave
-that fills few processors). Written as one CSV an operator, with the columns of published tables: the operator's fields,
+Written as one CSV an operator, with the columns of published tables: the operator's fields,
 ``time_us`` (a call in a captured graph over inputs larger than L2), ``sm_mhz``, ``watt``; and the interval and the regime.
 """
 
@@ -9,31 +8,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from roofline.errors import RooflineError
 from roofline.measure.base import Device, Procedure
+from roofline.measure.calibration_shapes import Regime
 from roofline.report.model import MeasuredResult
-
-MIB = 2**20
-Fields = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Regime:
-    """A kernel at one shape, and what decides its time there."""
-
-    kernel: str
-    regime: str
-    fields: Fields
-
-    @property
-    def label(self) -> str:
-        """Kernel and shape in one word each."""
-        return f"{self.kernel} " + " ".join(f"{k}={v}" for k, v in self.fields.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,76 +28,22 @@ class Timed:
     why: str = ""
 
 
-def _gemm(m: int, n: int, k: int, regime: str, dtype: str = "bf16") -> Regime:
-    return Regime(kernel="gemm", regime=regime, fields={"m": m, "n": n, "k": k, "dtype": dtype})
-
-
-def _attention(kernel: str, regime: str, batch: int, kv_heads: int, q: int, kv: int, dim: int, causal: bool) -> Regime:
-    shape = {"batch": batch, "heads": 32, "kv_heads": kv_heads, "q_len": q, "kv_len": kv, "head_dim": dim, "causal": causal}
-    return Regime(kernel=kernel, regime=regime, fields={**shape, "dtype": "bf16"})
-
-
-def _rows(kernel: str, regime: str, rows: int, cols: int) -> Regime:
-    return Regime(kernel=kernel, regime=regime, fields={"rows": rows, "cols": cols, "dtype": "bf16"})
-
-
-def _elements(regime: str, elements: int) -> Regime:
-    return Regime(kernel="elementwise", regime=regime, fields={"function": "gelu", "elements": elements, "dtype": "bf16"})
-
-
-GPU_CASES = (
-    _gemm(16, 512, 512, "launch"),
-    _gemm(128, 1024, 1024, "launch"),
-    _gemm(1, 8192, 8192, "memory"),
-    _gemm(16, 8192, 8192, "memory"),
-    _gemm(64, 14336, 4096, "memory"),
-    _gemm(1024, 4096, 4096, "compute"),
-    _gemm(4096, 4096, 4096, "compute"),
-    _gemm(8192, 8192, 8192, "compute"),
-    _gemm(2176, 4096, 4096, "tail"),
-    _gemm(4096, 4352, 4096, "tail"),
-    _gemm(8192, 8192, 8192, "compute", "fp8"),
-    _attention("flash", "compute", 1, 8, 4096, 4096, 128, True),
-    _attention("flash", "compute", 8, 32, 1024, 1024, 64, False),
-    _attention("decode", "memory", 32, 8, 1, 4096, 128, True),
-    _attention("decode", "memory", 1, 8, 1, 65536, 128, True),
-    *(
-        _rows(kernel, regime, *shape)
-        for kernel in ("softmax", "rmsnorm", "layernorm")
-        for regime, shape in (("launch", (1024, 1024)), ("memory", (16384, 8192)))
-    ),
-    _elements("launch", 16384),
-    _elements("memory", 128 * MIB),
-)
-CPU_CASES = (
-    _gemm(16, 64, 64, "launch", "fp32"),
-    _gemm(1, 4096, 4096, "memory", "fp32"),
-    _gemm(1024, 1024, 1024, "compute", "fp32"),
-    _gemm(1024, 1024, 1024, "compute", "bf16"),
-    Regime(kernel="softmax", regime="memory", fields={"rows": 4096, "cols": 4096, "dtype": "fp32"}),
-    Regime(kernel="rmsnorm", regime="memory", fields={"rows": 4096, "cols": 4096, "dtype": "fp32"}),
-    Regime(kernel="elementwise", regime="memory", fields={"function": "gelu", "elements": 16 * MIB, "dtype": "fp32"}),
-)
-
-
-def cases_for(kind: str) -> tuple[Regime, ...]:
-    """The set for a kind of device."""
-    return CPU_CASES if kind == "cpu" else GPU_CASES
-
-
 def procedure_for(kind: str) -> Procedure:
-    """Shorter than a measurement of one kernel: there are many."""
+    """Shorter than a measurement of one kernel, there being many, and back to back: a model's kernels have no rests between them."""
     cuda = kind != "cpu"
     return Procedure(
         cache="cold",
         launch="graph" if cuda else "eager",
+        mode="sustained",
         warmup_s=0.1,
-        fewest_samples=20,
-        shortest_s=0.15,
-        longest_s=0.8,
+        fewest_samples=12,
+        shortest_s=0.1,
+        longest_s=0.3 if cuda else 0.8,
         width=0.01,
         blocks=3,
-        retries=1,
+        caches=1.0,
+        most_sets=32,
+        retries=0 if cuda else 1,
     )
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from roofline.measure.base import Procedure
+from roofline.measure.calibration_shapes import CPU_CASES, GPU_CASES, Regime
 from roofline.measure.cpu import CpuDevice
-from roofline.measure.regimes import CPU_CASES, GPU_CASES, Regime, Timed, tables, time_cases, write_tables
+from roofline.measure.regimes import Timed, tables, time_cases, write_tables
 from roofline.measure.registry import find
 from roofline.ops.registry import OPERATORS
 from roofline.report.model import MeasuredResult
@@ -32,7 +33,7 @@ def test_every_case_is_a_kernel_that_exists_with_fields_that_its_operator_takes(
 
 
 def test_every_regime_of_a_gpu_is_there() -> None:
-    assert {c.regime for c in GPU_CASES} == {"launch", "memory", "compute", "tail"}
+    assert {c.regime for c in GPU_CASES} == {"launch", "memory", "ridge", "compute", "tail", "odd"}
 
 
 def test_columns_are_those_of_published_tables(tmp_path: Path) -> None:
