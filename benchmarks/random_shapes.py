@@ -14,7 +14,7 @@ import argparse
 import random
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from math import log2
 from typing import Any
 
@@ -116,8 +116,13 @@ def table(rng: random.Random) -> Fields:
 
 def elementwise(rng: random.Random) -> Fields:
     """One function."""
-    function = rng.choice(("gelu", "add", "silu", "exp", "scale", "relu", "mul"))
+    function = rng.choice(("gelu", "add", "silu", "exp", "scale", "relu", "mul", "fill", "cast"))
     return {"function": function, "elements": log_size(rng, 2**10, 2**30, rng.choice((1, 1024))), "dtype": _dtype(rng)}
+
+
+def elements(rng: random.Random) -> Fields:
+    """Elements alone."""
+    return {"elements": log_size(rng, 2**10, 2**29, 1024), "dtype": _dtype(rng)}
 
 
 def copy(rng: random.Random) -> Fields:
@@ -175,6 +180,7 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random], Fields]]] = {
     "rmsnorm": (4, rows),
     "elementwise": (6, elementwise),
     "copy": (2, copy),
+    "dropout": (1, elements),
     "reduction": (3, table),
     "transpose": (3, table),
     "cross_entropy": (3, cross_entropy),
@@ -186,14 +192,15 @@ DRAWN: dict[str, tuple[float, Callable[[random.Random], Fields]]] = {
 """How often a kernel is drawn, and how its shape is."""
 
 
-def drawn(seed: int) -> Iterator[Regime]:
-    """Shapes without end, each small enough for a moment's run."""
+def drawn(seed: int, only: Sequence[str] = (), backward: float = 0.1) -> Iterator[Regime]:
+    """Shapes without end, each small enough for a moment's run; a share of them of backward passes, where a kernel has one."""
     from roofline.measure.registry import find
     from roofline.ops.base import work_of
     from roofline.ops.registry import OPERATORS
 
     rng = random.Random(seed)
-    names, weights = list(DRAWN), [weight for weight, _ in DRAWN.values()]
+    names = [name for name in DRAWN if not only or name in only]
+    weights = [DRAWN[name][0] for name in names]
     while True:
         name = rng.choices(names, weights)[0]
         fields = DRAWN[name][1](rng)
@@ -202,7 +209,8 @@ def drawn(seed: int) -> Iterator[Regime]:
         work = work_of(op, None)
         cores = 16 if fields["dtype"] == "fp32" and spec.op in ("gemm", "batched_gemm") else 1
         if op.check() is None and work.counts.tensor * cores < LONGEST_FLOP and work.compulsory.hbm < LONGEST_BYTES:
-            yield Regime(kernel=name, regime="random", fields=fields)
+            back = rng.random() < backward and spec.build_backward is not None and fields["dtype"] not in ("fp8", "int8")
+            yield Regime(kernel=name, regime="random", fields=fields, direction="backward" if back else "forward")
 
 
 def main() -> None:
@@ -213,6 +221,8 @@ def main() -> None:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--minutes", type=float, default=8.0, help="stop drawing after so long")
     parser.add_argument("--seconds", type=float, default=0.4, help="longest time for one shape")
+    parser.add_argument("--only", nargs="+", default=[], choices=list(DRAWN), help="these kernels alone")
+    parser.add_argument("--backward", type=float, default=0.1, help="share of backward passes, where a kernel has one")
     parser.add_argument("-o", "--output", required=True, help="folder for one CSV an operator")
     options = parser.parse_args()
     device = open_device(options.device)
@@ -223,7 +233,7 @@ def main() -> None:
     )  # fmt: skip
     end = time.monotonic() + 60 * options.minutes
     found: list[Timed] = []
-    shapes = drawn(options.seed)
+    shapes = drawn(options.seed, options.only, options.backward)
     while len(found) < options.count and time.monotonic() < end:
         found += time_cases([next(shapes)], device, procedure)
         last = found[-1]

@@ -1,6 +1,6 @@
 """Whole decoders as they were run in plain torch on one H200, as workloads: prefill, decode, and a training step.
 
-    python benchmarks/whole_models.py tests/data/measurements/h200-sxm/models.csv -H h200-sxm
+    python benchmarks/whole_models.py results/tables/h200-sxm/models.csv -H h200-sxm
 
 The models are Llama-like: rms_norm, one fused product for Q, K and V, rotary, attention with grouped heads, gated feed-forward (up and
 gelu for the GPT-2-like ones), untied embedding, random bf16 weights. Nothing here is fitted: every parameter comes from kernels
@@ -16,26 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from roofline.errors import RooflineError
+from roofline.hardware.profile import Hardware
 from roofline.ops.base import Op
 from roofline.ops.registry import OPERATORS
 from roofline.report.build import analyze
+from roofline.report.model import EstimateResult
 from roofline.spec.hardware import load_hardware
 from roofline.workload.workload import Step, Workload
-
-FIELDS = (
-    "model",
-    "phase",
-    "attention",
-    "batch",
-    "seq",
-    "execution",
-    "measured_ms",
-    "bound_ms",
-    "estimate_ms",
-    "low_ms",
-    "high_ms",
-    "error",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,11 +76,15 @@ def layer(d: Dims, batch: int, q_len: int, kv_len: int, attention: str) -> Itera
     decoding = q_len < kv_len
     if decoding:
         written = tokens * d.kv_heads * d.head_dim
-        yield "cache_k", op("copy", elements=written)
-        yield "cache_v", op("copy", elements=written)
+        yield "cache_k", op("elementwise", function="copy", elements=written)
+        yield "cache_v", op("elementwise", function="copy", elements=written)
+    if attention == "naive" and batch > 1:  # heads lie between the rows of Q; with one sequence a view does
+        yield "query", op("elementwise", function="copy", elements=tokens * width)
     shape = {"batch": batch, "heads": d.heads, "kv_heads": d.kv_heads, "q_len": q_len, "kv_len": kv_len, "head_dim": d.head_dim}
     naive = {"implementation": "naive", "scale_pass": True} if attention == "naive" else {}
     yield "attention", op("attention", **shape, **naive, causal=not decoding, cache=decoding)
+    if attention == "naive":
+        yield "heads", op("elementwise", function="copy", elements=tokens * width)
     yield "output", op("gemm", m=tokens, n=d.hidden, k=width)
     yield "attention_residual", op("elementwise", function="add", elements=tokens * d.hidden)
     yield "mlp_norm", op("rmsnorm", rows=tokens, cols=d.hidden)
@@ -144,31 +136,67 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return found + eager
 
 
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """One run beside what was predicted of it."""
+
+    group: str
+    label: str
+    measured_s: float
+    bound_s: float
+    estimate: EstimateResult
+
+    @property
+    def error(self) -> float:
+        """Of the estimate, as a fraction of the measured time."""
+        return self.estimate.time_s / self.measured_s - 1
+
+    @property
+    def bound_error(self) -> float:
+        """Of the bound."""
+        return self.bound_s / self.measured_s - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the run lies in the stated band."""
+        return self.estimate.low_s <= self.measured_s <= self.estimate.high_s
+
+
+def outcomes(table: Path, hardware: Hardware) -> list[Outcome]:
+    """Every run of a table, predicted.
+
+    Raises:
+        RooflineError: the profile carries no parameters for one of the kernels.
+    """
+    found = []
+    for row in rows_of(table):
+        totals = analyze(workload_of(row), hardware).totals
+        if totals.estimate is None or totals.bound is None:
+            raise RooflineError(f"no estimate of {row['model']}: {totals.unavailable}")
+        group = " ".join(word for word in (row["phase"], row["attn"], row["mode"]) if word)
+        label = f"{row['model']}, batch {row['batch']}, {row['seq'] or row['ctx']}"
+        seconds = float(row["ms"]) / 1e3
+        found.append(Outcome(group=group, label=label, measured_s=seconds, bound_s=totals.bound.time_s, estimate=totals.estimate))
+    return found
+
+
 def main() -> None:
     """Print the table, and the error by phase."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("table", type=Path)
     parser.add_argument("-H", "--hardware", default="h200-sxm")
     options = parser.parse_args()
-    hardware = load_hardware(options.hardware)
-    errors: dict[str, list[tuple[float, bool]]] = {}
-    print(FIELDS)
-    for row in rows_of(options.table):
-        totals = analyze(workload_of(row), hardware).totals
-        estimate, measured = totals.estimate, float(row["ms"]) / 1e3
-        if estimate is None or totals.bound is None:
-            raise SystemExit(f"no estimate: {totals.unavailable}")
-        error = estimate.time_s / measured - 1
-        times = (measured, totals.bound.time_s, estimate.time_s, estimate.low_s, estimate.high_s)
-        shape = (row["model"], row["phase"], row["attn"], row["batch"], row["seq"] or row["ctx"], row["mode"])
-        print(",".join((*shape, *(f"{1e3 * t:.3f}" for t in times), f"{error:+.4f}")))
-        group = " ".join(w for w in (row["phase"], row["attn"], row["mode"]) if w)
-        errors.setdefault(group, []).append((error, estimate.low_s <= measured <= estimate.high_s))
-    for group, found in errors.items():
-        mean = sum(abs(e) for e, _ in found) / len(found)
-        worst = max(found, key=lambda pair: abs(pair[0]))[0]
-        inside = sum(within for _, within in found)
-        print(f"# {group}: {len(found)} runs, mean absolute error {mean:.1%}, worst {worst:+.1%}, {inside} inside the band")
+    found = outcomes(options.table, load_hardware(options.hardware))
+    print("phase; run; measured ms; bound ms; estimate ms; band ms; error; limited by")
+    for o in found:
+        e = o.estimate
+        measured, bound, time, low, high = (f"{1e3 * t:.3f}" for t in (o.measured_s, o.bound_s, e.time_s, e.low_s, e.high_s))
+        print("; ".join((o.group, o.label, measured, bound, time, f"{low}-{high}", f"{o.error:+.1%}", str(e.limiter))))
+    for group in dict.fromkeys(o.group for o in found):
+        runs = [o for o in found if o.group == group]
+        mean, inside = sum(abs(o.error) for o in runs) / len(runs), sum(o.inside for o in runs)
+        worst = max(runs, key=lambda o: abs(o.error)).error
+        print(f"# {group}: {len(runs)} runs, mean absolute error {mean:.1%}, worst {worst:+.1%}, {inside} inside the band")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,8 @@ since int64 wraps silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -29,29 +30,69 @@ def is_array(*values: Any) -> bool:
 
 def maximum(a: Number, b: Number) -> Number:
     """The larger of two, element by element."""
-    if is_array(a, b):
-        import numpy as np
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):  # first, and without a call: asked tens of times a kernel
+        return a if a >= b else b
+    import numpy as np
 
-        return np.maximum(a, b)
-    return a if a >= b else b
+    return np.maximum(a, b)
 
 
 def minimum(a: Number, b: Number) -> Number:
     """The smaller of two, element by element."""
-    if is_array(a, b):
-        import numpy as np
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):  # first, and without a call: asked tens of times a kernel
+        return a if a <= b else b
+    import numpy as np
 
-        return np.minimum(a, b)
-    return a if a <= b else b
+    return np.minimum(a, b)
 
 
 def where(condition: Any, yes: Number, no: Number) -> Number:
     """``yes`` where the condition holds, else ``no``; both are evaluated."""
-    if is_array(condition, yes, no) and not isinstance(condition, bool):
+    if not isinstance(condition, bool) and is_array(condition, yes, no):
         import numpy as np
 
         return np.where(condition, yes, no)
     return yes if condition else no
+
+
+def root(value: Number) -> Number:
+    """The square root, the same bits for a number and an array element; a power with any other exponent is not.
+
+    >>> root(9.0)
+    3.0
+    """
+    if is_array(value):
+        import numpy as np
+
+        return np.sqrt(value)
+    return math.sqrt(value)
+
+
+def each(function: Callable[[int], tuple[int, ...]], value: Number) -> tuple[Number, ...]:
+    """The numbers that a function makes of a whole number, each an array where that is one; for what formulas cannot say.
+
+    >>> each(lambda n: (n // 10, n % 10), 42)
+    (4, 2)
+    """
+    if not is_array(value):
+        return function(int(value))
+    import numpy as np
+
+    found = np.array([function(int(v)) for v in np.ravel(value)], dtype=np.float64)
+    return tuple(column.reshape(np.shape(value)) for column in found.T)
+
+
+def log2(value: Number) -> Number:
+    """The logarithm to base 2, of a number or of each element.
+
+    >>> log2(8)
+    3.0
+    """
+    if is_array(value):
+        import numpy as np
+
+        return np.log2(value)
+    return math.log2(value)
 
 
 def ceil_div(a: Number, b: Number) -> Number:

@@ -10,7 +10,23 @@ from typing import Annotated
 import typer
 
 from roofline import __version__
-from roofline.cli import amdahl, analyze, calibrate, diff, doctor, hardware, kernels, measure, op, operators, report, schema, validate
+from roofline.cli import (
+    amdahl,
+    analyze,
+    calibrate,
+    dataflow,
+    diff,
+    doctor,
+    fit,
+    hardware,
+    kernels,
+    measure,
+    op,
+    operators,
+    report,
+    schema,
+    validate,
+)
 from roofline.cli.narrow import narrowed
 from roofline.cli.outcome import abandon_stdout, settings
 
@@ -62,8 +78,10 @@ app.command("doctor")(doctor.command)
 app.command("report")(report.command)
 app.command("diff")(diff.command)
 app.command("op")(op.command)
+app.command("fit")(fit.command)
 app.command("validate")(validate.command)
 app.command("schema")(schema.command)
+app.add_typer(dataflow.app, name="dataflow")
 app.add_typer(hardware.app, name="hardware")
 app.add_typer(operators.app, name="operators")
 

@@ -133,6 +133,31 @@ def _case(number: int, count: int, label: str) -> None:
         note(f"[{number:2}/{count}] {label}")
 
 
+# --------------------------------------------------------------------------- parameters of the estimates
+def _fit(output: str, tables: Sequence[str]) -> None:
+    """Parameters from the kernels' times, added to the profile; what was known of the device or its relatives is the belief."""
+    from roofline.errors import RooflineError
+    from roofline.fit.fitting import fit
+    from roofline.fit.tables import read_tables
+    from roofline.fit.write import fitted_profile
+    from roofline.measure.profile_file import today
+    from roofline.report.store import write_text
+    from roofline.spec.hardware import load_hardware
+
+    hardware = load_hardware(output)
+    try:
+        read = read_tables(list(tables))
+        found = fit([row for table in read for row in table.rows], hardware, from_prior=True)
+    except RooflineError as err:
+        note(f"no parameters of estimates were fitted: {err}")
+        return
+    if found.sets:
+        write_text(output, fitted_profile(hardware, found.sets, read, output, today()))
+    for fitted in found.sets:
+        held = "" if fitted.held_error is None else f", {fitted.held_error:.1%} on {fitted.held} held out"
+        note(f"fitted {fitted.name}: off by {fitted.error:.1%} on {fitted.rows} rows{held}; begun from {fitted.belief}")
+
+
 # --------------------------------------------------------------------------- results
 def _beside(output: str, found: Calibration, timed: Sequence[Timed]) -> None:
     """The kernels' table beside the profile, and the ceilings on stdout."""
@@ -147,8 +172,10 @@ def _beside(output: str, found: Calibration, timed: Sequence[Timed]) -> None:
             source_text(found.info, today()),
             "time_us: median of a call in a captured graph over inputs larger than L2; eager on a CPU",
         ]
-        for path in write_tables(f"{Path(output).with_suffix('')}.kernels", timed, lines):
+        tables = write_tables(f"{Path(output).with_suffix('')}.kernels", timed, lines)
+        for path in tables:
             note(f"wrote {path}")
+        _fit(output, tables)
     hardware = load_hardware(output)
 
     def draw(console: Console) -> None:

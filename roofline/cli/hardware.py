@@ -41,10 +41,12 @@ def show(
 
     Example: roofline hardware show h100-sxm --dtype bf16
     """
-    from roofline.report.hardware_view import ceiling_columns, details, figure_columns, ridge_columns, ridge_lines
+    from roofline.report.hardware_view import ceiling_columns, details, figure_columns, ridge_columns, ridge_lines, set_columns
+    from roofline.spec.fitted import complete
     from roofline.spec.hardware import load_hardware
 
     hardware = load_hardware(name)
+    complete(hardware.fitted, hardware.priors)
     chosen = chosen_format(format_, output, FORMATS)
     if chosen == "json":
         _deliver(details(hardware, dtype), list, chosen, output)
@@ -52,6 +54,8 @@ def show(
     tables = [figure_columns(hardware), ridge_columns(hardware, dtype)]
     if hardware.measured:
         tables.append(ceiling_columns(hardware))
+    if hardware.fitted or hardware.priors:
+        tables.append(set_columns(hardware))
     _deliver(None, lambda: tables, chosen, output, f"{hardware.name}: {hardware.product}", ridge_lines(hardware, dtype))
 
 

@@ -38,6 +38,7 @@ def command(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Field of the kernel's operator, or of the workload: key=value.")
     ] = None,
+    implementation: Annotated[str | None, typer.Option("--implementation", help="Family of the kernel's operator, as ladder.")] = None,
     operator: Annotated[str | None, typer.Option("--op", help="Operator that your own module:function computes.")] = None,
     direction: Annotated[str | None, typer.Option("--pass", help="forward, backward or forward+backward, with --kernel.")] = None,
     hardware: Annotated[
@@ -74,6 +75,8 @@ def command(
 
       roofline measure --kernel gemm --set m=4096 --set n=4096 --set k=4096 --set dtype=fp8 -o fp8.json
 
+      roofline measure --kernel gemm --implementation ladder
+
       roofline measure gpt2_medium -H auto -o measured.json
     """
     if among(kernel or []):
@@ -85,19 +88,42 @@ def command(
     longest = seconds_of(time_limit)
     opened = _open(device)
     procedure = _procedure(opened.info.kind, cache, launch, mode, longest)
-    plan = _planned(opened, workload, kernel or [], overrides or [], direction, operator, in_turns)
+    plan = _planned(opened, workload, kernel or [], overrides or [], direction, operator, in_turns, implementation)
     _run(plan, opened, procedure, profile_of(hardware, opened), lock, chosen, output)
 
 
 def _planned(
-    device: Device, workload: str | None, kernels: list[str], overrides: list[str], direction: str | None, op: str | None, in_turns: bool
+    device: Device,
+    workload: str | None,
+    kernels: list[str],
+    overrides: list[str],
+    direction: str | None,
+    op: str | None,
+    in_turns: bool,
+    implementation: str | None,
 ) -> Plan:
     from roofline.measure.plan import plan_in_turns, plan_of, require_kernels
 
-    plan = plan_of(workload, kernels, overrides, direction, device.info.kind, op)
+    if implementation:
+        plan = _family(device, workload, kernels, overrides, direction, implementation)
+    else:
+        plan = plan_of(workload, kernels, overrides, direction, device.info.kind, op)
     if in_turns:
         plan = plan_in_turns(plan)
     require_kernels(plan, device)
+    return plan
+
+
+def _family(device: Device, workload: str | None, kernels: list[str], overrides: list[str], direction: str | None, name: str) -> Plan:
+    """The kernels of a family that run here; of the others it is said why they do not."""
+    from roofline.errors import UsageError
+    from roofline.measure.families import plan_of_family
+
+    if workload:
+        raise UsageError("--implementation goes with --kernel, not with a workload")
+    plan, left_out = plan_of_family(kernels, name, overrides, direction, device)
+    for line in left_out:
+        note(line)
     return plan
 
 
@@ -156,12 +182,13 @@ def _open(device: str) -> Device:
 
 
 def _measured(plan: Plan, device: Device, procedure: Procedure, profile: Hardware | None, lock: bool, stop: Interruption) -> Report:
+    from roofline.measure.families import with_bindings
     from roofline.measure.plan import run_plan
     from roofline.report.build import analyze
 
     analyze(plan.workload, profile, plan.inputs)  # what the profile lacks is said before anything is measured
     with locked(device, lock), _progress(plan) as step:
-        measurements = run_plan(plan, device, procedure, step, stop=stop)
+        measurements = with_bindings(run_plan(plan, device, procedure, step, stop=stop), plan.cases, profile)
     return analyze(plan.workload, profile, plan.inputs, measured=measurements)
 
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 @reported
 def command(
     name: Annotated[str, typer.Argument(help="Operator, as in 'roofline operators list'.")],
-    settings: Annotated[list[str] | None, typer.Argument(help="Its keys: m=1 n=28672 k=8192 dtype=bf16.", show_default=False)] = None,
+    settings: Annotated[
+        list[str] | None, typer.Argument(help="Its keys: m=1 n=28672 k=8192 dtype=bf16; execution=graph.", show_default=False)
+    ] = None,
     hardware: Annotated[str | None, typer.Option("-H", "--hardware", help="Profile name or file.")] = None,
     crossover: Annotated[
         str | None, typer.Option("--crossover", help="Dimension whose compute-bound value is sought; m for a GEMM.")
@@ -25,7 +27,7 @@ def command(
     format_: Annotated[str | None, typer.Option("--format", help="text or json (the report of 'analyze').")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
 ) -> None:
-    """Work, bytes at every level, and the bound of a single operator.
+    """Work, bytes at every level, the bound and the estimate of a single operator.
 
     Examples:
 

@@ -68,7 +68,7 @@ class ParameterSet:
 
     ``name`` is ``model.variant.library.dtype``, with as many parts as the model needs. ``band`` holds by regime (launch,
     memory, compute) the 5th and 95th percentile of measured over estimated time on rows that were not fitted. A set found
-    in the profile of another device is a prior there.
+    in the profile of another ``product`` is a prior there, a better one within one ``architecture``.
     """
 
     name: str
@@ -80,6 +80,8 @@ class ParameterSet:
     rows: int
     band: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     note: str | None = None
+    product: str | None = None
+    architecture: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,6 +7,7 @@ long as the vocabulary lasts, which is what the operator counts. Gradients of th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.errors import UsageError
+from roofline.measure.spectra import spectra_of
 from roofline.numeric import product
 from roofline.ops.base import Op, TensorSpec
 
@@ -179,9 +181,31 @@ def _angles(op: Op, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
     return torch.cat((angles.cos(), angles.sin()), -1)
 
 
+def _filters(op: Any, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
+    """Real filters, or their spectra, which no random numbers are."""
+    filters = torch.randn((int(op.channels), int(op.filter_len)), generator=random, device=random.device)
+    return spectra_of(op, filters) if op.spectrum else filters
+
+
+def _layer_filters(op: Any, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
+    """Spectra of filters that keep the size of what they mix."""
+    conv = op.convolution()
+    filters: torch.Tensor = _filters(conv, spec, random) / math.sqrt(conv.filter_len)
+    return filters
+
+
+def _layer_weights(op: Op, spec: TensorSpec, random: torch.Generator) -> torch.Tensor:
+    """Divided by the root of what they add up, or the products of a whole layer leave the range of fp16."""
+    shape = _shape(spec)
+    return torch.randn(shape, generator=random, device=random.device) / math.sqrt(shape[-2])
+
+
 _SPECIAL: Mapping[tuple[str, str], Callable[[Op, TensorSpec, torch.Generator], torch.Tensor]] = {
     ("embedding", "ids"): _ids,
     ("cross_entropy", "targets"): _targets,
     ("adamw", "v"): _second_moment,
     ("rotary", "cos_sin"): _angles,
+    ("fft_conv", "k"): _filters,
+    ("m2", "k"): _layer_filters,
+    **{("m2", f"w_{name}"): _layer_weights for name in ("project_in", "project_out", "up", "down")},
 }

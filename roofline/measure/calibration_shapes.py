@@ -22,11 +22,13 @@ class Regime:
     kernel: str
     regime: str
     fields: Fields
+    direction: str = "forward"
 
     @property
     def label(self) -> str:
-        """Kernel and shape in one word each."""
-        return f"{self.kernel} " + " ".join(f"{k}={v}" for k, v in self.fields.items())
+        """Kernel, shape and, where it is not forward, the pass, in one word each."""
+        words = [self.kernel, *(f"{k}={v}" for k, v in self.fields.items())]
+        return " ".join(words if self.direction == "forward" else [*words, f"pass={self.direction}"])
 
 
 Shapes = Mapping[str, Sequence[tuple[Any, ...]]]

@@ -7,9 +7,9 @@ a comparison in float64 and for tests on a CPU, with sizes that quantised produc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
-from roofline.measure.spec import KernelSpec
+from roofline.measure.catalog_triton import TRITON_CATALOG
+from roofline.measure.spec import KernelSpec, kernel
 
 FLOATS = ("bf16", "fp16", "fp32", "fp64")
 MATRIX = ("bf16", "fp16", "tf32", "fp32", "fp64")
@@ -26,22 +26,8 @@ _ROWS = {"dtype": "bf16", "rows": 16384, "cols": 8192}
 _SMALL_ROWS = {"dtype": "fp32", "rows": 48, "cols": 80}
 
 
-def _kernel(name: str, op: str, title: str, build: str, **rest: Any) -> KernelSpec:
-    module, _, functions = build.partition(":")
-    forward, _, backward = functions.partition("+")
-    place = f"roofline.measure.kernels.{module}"
-    return KernelSpec(
-        name=name,
-        op=op,
-        title=title,
-        build=f"{place}:{forward}",
-        build_backward=f"{place}:{backward}" if backward else None,
-        **rest,
-    )
-
-
 _PRODUCTS = (
-    _kernel(
+    kernel(
         "gemm",
         "gemm",
         "cuBLAS or oneDNN product: matmul, with fp8 torch._scaled_mm (fast accumulation), int8 torch._int_mm",
@@ -51,7 +37,7 @@ _PRODUCTS = (
         example={"dtype": "bf16", "m": 8192, "n": 8192, "k": 8192},
         small={"dtype": "fp32", "m": 48, "n": 64, "k": 96},
     ),
-    _kernel(
+    kernel(
         "batched_gemm",
         "batched_gemm",
         "torch.bmm",
@@ -61,7 +47,7 @@ _PRODUCTS = (
         example={"dtype": "bf16", "batch": 256, "m": 1024, "n": 1024, "k": 1024},
         small={"dtype": "fp32", "batch": 3, "m": 32, "n": 48, "k": 64},
     ),
-    _kernel(
+    kernel(
         "conv2d",
         "conv2d",
         "cuDNN or oneDNN convolution, channels last",
@@ -83,7 +69,7 @@ _PRODUCTS = (
 )
 
 _ATTENTIONS = (
-    _kernel(
+    kernel(
         "flash",
         "attention",
         "FlashAttention as built into torch",
@@ -95,29 +81,29 @@ _ATTENTIONS = (
         example=_ATTENTION,
         small=_SMALL_ATTENTION,
     ),
-    _kernel(
+    kernel(
         "cudnn",
         "attention",
         "fused attention of cuDNN",
         "attention:cudnn+cudnn_backward",
         needs=("cuda", "sm80"),
         dtypes=("bf16", "fp16"),
-        fields={"implementation": "flash"},
+        fields={"implementation": "cudnn"},
         example=_ATTENTION,
         small={**_SMALL_ATTENTION, **_HALF, "head_dim": 64},
     ),
-    _kernel(
+    kernel(
         "efficient",
         "attention",
         "memory-efficient attention (CUTLASS) as built into torch; as many key heads as query heads",
         "attention:efficient+efficient_backward",
         needs=("cuda",),
         dtypes=("bf16", "fp16", "fp32"),
-        fields={"implementation": "flash"},
+        fields={"implementation": "efficient"},
         example=_ATTENTION,
         small={**_SMALL_ATTENTION, **_MHA, **_HALF},
     ),
-    _kernel(
+    kernel(
         "decode",
         "attention",
         "FlashAttention of one new query a sequence over a cache of keys and values",
@@ -129,7 +115,7 @@ _ATTENTIONS = (
         example={"dtype": "bf16", "batch": 64, "heads": 32, "kv_heads": 8, "kv_len": 8192, "head_dim": 128, "causal": True},
         small={"dtype": "fp32", "batch": 2, "heads": 4, "kv_heads": 2, "kv_len": 80, "head_dim": 32, "causal": True},
     ),
-    _kernel(
+    kernel(
         "naive",
         "attention",
         "eager torch: product, scale, causal mask built and applied, softmax, product; 5 kernels, 7 when causal",
@@ -140,7 +126,7 @@ _ATTENTIONS = (
         example=_SCORES,
         small=_SMALL_SCORES,
     ),
-    _kernel(
+    kernel(
         "math",
         "attention",
         "torch's own composite attention; scales Q and K apart and takes half precision by way of fp32",
@@ -155,7 +141,7 @@ _ATTENTIONS = (
 )
 
 _ROW_KERNELS = (
-    _kernel(
+    kernel(
         "softmax",
         "softmax",
         "torch.softmax",
@@ -165,17 +151,18 @@ _ROW_KERNELS = (
         example=_ROWS,
         small=_SMALL_ROWS,
     ),
-    _kernel(
+    kernel(
         "layernorm",
         "layernorm",
         "F.layer_norm; a residual is one kernel more",
         "rows:layernorm+layernorm_backward",
         dtypes=FLOATS,
+        fields={"implementation": "fused"},
         capture_backward=False,
         example=_ROWS,
         small=_SMALL_ROWS,
     ),
-    _kernel(
+    kernel(
         "rmsnorm",
         "rmsnorm",
         "F.rms_norm (several kernels before torch 2.9); a residual is one kernel more",
@@ -185,7 +172,7 @@ _ROW_KERNELS = (
         example=_ROWS,
         small=_SMALL_ROWS,
     ),
-    _kernel(
+    kernel(
         "rmsnorm_compiled",
         "rmsnorm",
         "F.rms_norm through torch.compile, a residual fused in",
@@ -195,29 +182,29 @@ _ROW_KERNELS = (
         example={**_ROWS, "residual": True},
         small=_SMALL_ROWS,
     ),
-    _kernel(
+    kernel(
         "cross_entropy",
         "cross_entropy",
         "F.cross_entropy: (cast,) log-softmax, pick; 2 or 3 kernels",
         "rows:cross_entropy+cross_entropy_backward",
         dtypes=FLOATS,
-        fields={"fused": False},
+        fields={"fused": False, "mean": False},
         capture_backward=False,
         example={"dtype": "bf16", "tokens": 4096, "vocab": 128256, "scratch_dtype": "bf16"},
         small={"dtype": "fp32", "tokens": 40, "vocab": 112},
     ),
-    _kernel(
+    kernel(
         "cross_entropy_compiled",
         "cross_entropy",
         "F.cross_entropy in fp32 through torch.compile, without log-probabilities in memory",
         "compiled:cross_entropy",
         needs=("cuda", "triton"),
         dtypes=FLOATS,
-        fields={"fused": True},
+        fields={"fused": True, "mean": False},
         example={"dtype": "bf16", "tokens": 4096, "vocab": 128256},
         small={"dtype": "fp32", "tokens": 40, "vocab": 112},
     ),
-    _kernel(
+    kernel(
         "reduction",
         "reduction",
         "torch.sum, torch.mean or torch.amax along rows",
@@ -230,7 +217,7 @@ _ROW_KERNELS = (
 )
 
 _ELEMENT_KERNELS = (
-    _kernel(
+    kernel(
         "elementwise",
         "elementwise",
         "one eager torch kernel for each function",
@@ -240,7 +227,7 @@ _ELEMENT_KERNELS = (
         example={"dtype": "bf16", "function": "gelu", "elements": 2**28},
         small={"dtype": "fp32", "function": "gelu", "elements": 1000},
     ),
-    _kernel(
+    kernel(
         "elementwise_compiled",
         "elementwise",
         "the same functions through torch.compile",
@@ -250,7 +237,7 @@ _ELEMENT_KERNELS = (
         example={"dtype": "bf16", "function": "gelu", "elements": 2**28},
         small={"dtype": "fp32", "function": "gelu", "elements": 1000},
     ),
-    _kernel(
+    kernel(
         "swiglu",
         "swiglu",
         "eager torch: silu, product; 2 kernels where the operator counts one pass",
@@ -260,7 +247,7 @@ _ELEMENT_KERNELS = (
         example={"dtype": "bf16", "rows": 16384, "cols": 14336},
         small=_SMALL_ROWS,
     ),
-    _kernel(
+    kernel(
         "swiglu_compiled",
         "swiglu",
         "silu and product through torch.compile, 1 kernel",
@@ -270,7 +257,7 @@ _ELEMENT_KERNELS = (
         example={"dtype": "bf16", "rows": 16384, "cols": 14336},
         small=_SMALL_ROWS,
     ),
-    _kernel(
+    kernel(
         "dropout",
         "dropout",
         "torch.native_dropout, which keeps a mask of one byte an element",
@@ -280,7 +267,7 @@ _ELEMENT_KERNELS = (
         example={"dtype": "bf16", "elements": 2**28},
         small={"dtype": "fp32", "elements": 4000},
     ),
-    _kernel(
+    kernel(
         "rotary",
         "rotary",
         "eager torch: 4 products, sum, difference, concatenation for each of q and k; 14 kernels where the operator counts one pass",
@@ -290,7 +277,7 @@ _ELEMENT_KERNELS = (
         example={"dtype": "bf16", "tokens": 16384, "positions": 4096, "heads": 32, "kv_heads": 8, "head_dim": 128},
         small={"dtype": "fp32", "tokens": 24, "positions": 8, "heads": 4, "kv_heads": 2, "head_dim": 16},
     ),
-    _kernel(
+    kernel(
         "rotary_compiled",
         "rotary",
         "the same rotation through torch.compile",
@@ -304,7 +291,7 @@ _ELEMENT_KERNELS = (
 )
 
 _MEMORY_KERNELS = (
-    _kernel(
+    kernel(
         "embedding",
         "embedding",
         "F.embedding, with ids all different as long as the vocabulary lasts",
@@ -314,7 +301,7 @@ _MEMORY_KERNELS = (
         example={"dtype": "bf16", "tokens": 65536, "vocab": 128256, "hidden": 4096},
         small={"dtype": "fp32", "tokens": 40, "vocab": 64, "hidden": 32},
     ),
-    _kernel(
+    kernel(
         "transpose",
         "transpose",
         "a strided copy, as x.t().contiguous() makes it",
@@ -324,7 +311,7 @@ _MEMORY_KERNELS = (
         example={"dtype": "bf16", "rows": 8192, "cols": 8192},
         small={"dtype": "fp32", "rows": 48, "cols": 80},
     ),
-    _kernel(
+    kernel(
         "copy",
         "copy",
         "copy within device memory",
@@ -334,7 +321,7 @@ _MEMORY_KERNELS = (
         example={"dtype": "bf16", "elements": GIB // 2},
         small={"dtype": "fp32", "elements": 1000},
     ),
-    _kernel(
+    kernel(
         "memcpy_h2d",
         "copy",
         "copy from pinned host memory to the device",
@@ -345,7 +332,7 @@ _MEMORY_KERNELS = (
         example={"dtype": "int8", "write": GIB // 4},
         small={"dtype": "int8", "write": 4096},
     ),
-    _kernel(
+    kernel(
         "memcpy_d2h",
         "copy",
         "copy from the device to pinned host memory",
@@ -356,7 +343,7 @@ _MEMORY_KERNELS = (
         example={"dtype": "int8", "read": GIB // 4},
         small={"dtype": "int8", "read": 4096},
     ),
-    _kernel(
+    kernel(
         "adamw",
         "adamw",
         "fused AdamW of torch; a step count that stands still",
@@ -367,5 +354,5 @@ _MEMORY_KERNELS = (
     ),
 )
 
-CATALOG: tuple[KernelSpec, ...] = (*_PRODUCTS, *_ATTENTIONS, *_ROW_KERNELS, *_ELEMENT_KERNELS, *_MEMORY_KERNELS)
+CATALOG: tuple[KernelSpec, ...] = (*_PRODUCTS, *_ATTENTIONS, *_ROW_KERNELS, *_ELEMENT_KERNELS, *_MEMORY_KERNELS, *TRITON_CATALOG)
 """Our kernels, in the order of the docs; of several that can run an operator the first is the default."""

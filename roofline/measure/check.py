@@ -53,7 +53,8 @@ FAILED = 1e200
 LARGEST_DIM = {"window": 24, "sram": 0}
 """Bounds of dimensions that a small shape does not name."""
 
-KEPT = {"head_dim", "v_head_dim", "kernel", "kernel_w", "stride", "stride_w", "padding", "padding_w", "dilation", "dilation_w", "groups"}
+_FILTER = {"kernel", "kernel_w", "stride", "stride_w", "padding", "padding_w", "dilation", "dilation_w", "groups"}
+KEPT = {"head_dim", "v_head_dim", "order", *_FILTER}
 """Dimensions by which libraries choose their code, so that a check keeps them."""
 
 
@@ -121,7 +122,22 @@ def _like_conv(op: Any, shrunk: Any) -> Any:
     return replace(shrunk, **image, **channels)
 
 
-_LIKE: dict[str, Callable[[Any, Any], Any]] = {"attention": _like_attention, "conv2d": _like_conv}
+def _like_fft_conv(op: Any, shrunk: Any) -> Any:
+    """A filter no longer than the sequence, and the usual transform where the one given belongs to a longer one."""
+    return replace(shrunk, kernel_len=min(op.kernel_len, shrunk.seq), fft_len=op.fft_len if shrunk.seq == op.seq else 0)
+
+
+def _like_monarch(op: Any, shrunk: Any) -> Any:
+    """The same blocks: they choose the code."""
+    return replace(shrunk, n=op.n)
+
+
+_LIKE: dict[str, Callable[[Any, Any], Any]] = {
+    "attention": _like_attention,
+    "conv2d": _like_conv,
+    "fft_conv": _like_fft_conv,
+    "monarch": _like_monarch,
+}
 
 
 # --------------------------------------------------------------------------- checking

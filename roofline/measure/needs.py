@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from importlib.util import find_spec
 
@@ -22,7 +23,7 @@ def _reason(need: str, device: str) -> str | None:
     if need == "cpu":
         return "it runs on a CPU only" if on_gpu else None
     if need == "triton":
-        return None if find_spec("triton") else "it needs Triton (pip install triton)"
+        return _no_triton(on_gpu)
     if need.startswith("sm"):
         return _too_old(int(need.removeprefix("sm")), device) if on_gpu else None
     return f"unknown need '{need}'"
@@ -34,3 +35,12 @@ def _too_old(wanted: int, device: str) -> str | None:
     major, minor = torch.cuda.get_device_capability(device)
     found = 10 * major + minor
     return None if found >= wanted else f"it needs compute capability {wanted / 10}, and this is {found / 10}"
+
+
+def _no_triton(on_gpu: bool) -> str | None:
+    """On a CPU its interpreter runs kernels, slowly, if it was asked for before Triton was imported."""
+    if not find_spec("triton"):
+        return "it needs Triton (pip install triton)"
+    if on_gpu or os.environ.get("TRITON_INTERPRET") == "1":
+        return None
+    return "on a CPU only Triton's interpreter runs it (TRITON_INTERPRET=1)"

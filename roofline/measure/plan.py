@@ -69,15 +69,36 @@ def _case_of(step: Step) -> Case:
 
 
 def _of_kernels(names: Sequence[str], given: Mapping[str, str], direction: str | None, device_kind: str, op: str | None) -> Plan:
+    found = [(name, find(name, op)) for name in names]
+    shapes = [spec.example if device_kind == "cuda" else spec.small for _, spec in found]
+    return _of_specs(found, shapes, given, direction, f"kernel {', '.join(names)}")
+
+
+def plan_of_specs(
+    specs: Sequence[tuple[str, KernelSpec]], overrides: Sequence[str], direction: str | None, *, shape: Mapping[str, Any], title: str
+) -> Plan:
+    """A plan of kernels, each under a name, that all run at one shape, with the fields of ``overrides`` in it.
+
+    Raises:
+        UsageError, InputError: as `plan_of`.
+    """
+    return _of_specs(specs, [shape] * len(specs), _given(overrides), direction, title)
+
+
+def _of_specs(
+    specs: Sequence[tuple[str, KernelSpec]],
+    shapes: Sequence[Mapping[str, Any]],
+    given: Mapping[str, str],
+    direction: str | None,
+    title: str,
+) -> Plan:
     cases: list[Case] = []
     steps: list[Step] = []
-    for name in names:
-        spec = find(name, op)
-        step = replace(_step_of(spec, given, direction, device_kind), id=_id(name, [s.id for s in steps]))
+    for (name, spec), shape in zip(specs, shapes, strict=True):
+        step = replace(_step_of(spec, shape, given, direction), id=_id(name, [s.id for s in steps]))
         steps.append(step)
         cases.append(Case(id=step.id, spec=spec, op=step.op, direction=step.direction))
-    workload = Workload(name=f"kernel {', '.join(names)}", steps=tuple(steps))
-    return Plan(workload=workload, cases=tuple(cases), whole=False)
+    return Plan(workload=Workload(name=title, steps=tuple(steps)), cases=tuple(cases), whole=False)
 
 
 def _given(words: Sequence[str]) -> dict[str, str]:
@@ -95,9 +116,8 @@ def _given(words: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _step_of(spec: KernelSpec, given: Mapping[str, str], direction: str | None, device_kind: str) -> Step:
-    """The kernel's example (a small one where there is no GPU) with the fields given, read like any step."""
-    shape: Mapping[str, Any] = spec.example if device_kind == "cuda" else spec.small
+def _step_of(spec: KernelSpec, shape: Mapping[str, Any], given: Mapping[str, str], direction: str | None) -> Step:
+    """The kernel at a shape, its example or (where there is no GPU) a small one, with the fields given, read like any step."""
     values = {**shape, **spec.fields, **given, **({"pass": direction} if direction else {})}
     units = {f.name: f" {f.metadata['unit']}" for f in fields(OPERATORS[spec.op]) if "unit" in f.metadata}  # type: ignore[arg-type]
     words = [f"{k}={_text(v)}{units.get(k, '') if isinstance(v, int) else ''}" for k, v in values.items() if v is not None and v != ""]

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from roofline.errors import MissingCapabilityError
+from roofline.measure import reference_mixers
 from roofline.measure.allocate import differentiable, is_real, results
 from roofline.measure.constants import ADAM_EPSILON, ADAM_STEP, BETAS, CONSTANT, EPSILON, LEARNING_RATE, WEIGHT_DECAY
 from roofline.ops.base import Op
@@ -208,5 +209,6 @@ FORWARD: dict[str, Callable[[Any, Values], Results]] = {
     "transpose": lambda op, t: (t["x"].mT,),
     "copy": _copy,
     "adamw": _adamw,
+    **reference_mixers.FORWARD,
 }
 """What each operator computes."""

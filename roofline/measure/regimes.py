@@ -75,7 +75,7 @@ def _timed(case: Regime, device: Device, procedure: Procedure) -> Timed:
 
     spec = find(case.kernel)
     op = OPERATORS[spec.op](**{**spec.fields, **case.fields})
-    result = measure_op(Case(id=case.label, spec=spec, op=op), device, procedure)
+    result = measure_op(Case(id=case.label, spec=spec, op=op, direction=case.direction), device, procedure)
     if result.status == "interrupted":
         raise KeyboardInterrupt
     if result.status not in ("ok", "throttled"):
@@ -95,7 +95,8 @@ def tables(found: Sequence[Timed], provenance: Sequence[str]) -> dict[str, str]:
 
 
 def _table(op: str, found: Sequence[Timed], provenance: Sequence[str]) -> str:
-    rows = [_row(op, t.case, t.result) for t in found if t.result is not None]
+    passes = op == "attention" or any(t.case.direction != "forward" for t in found)
+    rows = [_row(op, t.case, t.result, passes) for t in found if t.result is not None]
     missing = [f"absent: {t.case.label}: {t.why}" for t in found if t.result is None]
     stream = io.StringIO()
     for line in (*provenance, *missing):
@@ -107,12 +108,14 @@ def _table(op: str, found: Sequence[Timed], provenance: Sequence[str]) -> str:
     return stream.getvalue()
 
 
-def _row(op: str, case: Regime, result: MeasuredResult) -> dict[str, Any]:
+def _row(op: str, case: Regime, result: MeasuredResult, passes: bool) -> dict[str, Any]:
     low, high = result.interval_s or (None, None)
-    attention = {"pass": "forward", "implementation": "flash" if case.kernel == "decode" else case.kernel}
-    fields = {k: v for k, v in case.fields.items() if k != "dtype"}
+    named = "flash" if case.kernel == "decode" else case.kernel
+    attention = {"implementation": named, "scale_pass": case.fields.get("scale_pass", False)}
+    fields = {k: v for k, v in case.fields.items() if k not in ("dtype", "scale_pass")}
     return {
         **fields,
+        **({"pass": case.direction} if passes else {}),
         **(attention if op == "attention" else {}),
         "dtype": case.fields["dtype"],
         "time_us": _us(result.time_s),

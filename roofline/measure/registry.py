@@ -8,6 +8,8 @@ without arguments that runs the kernel once and returns its results in the order
         return lambda: torch.mm(tensors["a"], tensors["w"], out=tensors["c"])
 
     my_gemm.operator = "gemm"          # unless the command line says it
+    my_gemm.needs = ("cuda",)          # if it does not run everywhere, see `roofline.measure.spec`
+    my_gemm.dataflow = "my_gemm.yaml"  # if a dataflow file describes it
 
 The callable must read ``tensors`` whenever it is called, since new values are written into them to see that it does. Tensors
 laid out anew when it is built belong back into ``tensors``. User code is named on the command line, never in a file.
@@ -115,6 +117,8 @@ def _foreign(name: str, reference: str, op_name: str | None) -> KernelSpec:
         build=reference,
         example=getattr(target, "example", ours.example if ours else {}),
         small=getattr(target, "small", ours.small if ours else {}),
+        needs=tuple(getattr(target, "needs", ())),
+        dataflow=str(getattr(target, "dataflow", "")),
     )
 
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, anywhere, ceil_div, is_array, maximum, minimum, where
+from roofline.ops import attention_launched
 from roofline.ops.base import (
     Counts,
     Machine,
@@ -36,11 +37,14 @@ from roofline.ops.base import (
     probability,
     whole,
 )
+from roofline.ops.launched import Launched
 
 FORWARD_VECTOR_FLOP = 5
 """Per score: scale, subtract the maximum, find it, add up, normalise."""
 BACKWARD_VECTOR_FLOP = 4
 """Per score: P (dP - D) and the scale; the row sum D itself is counted once a row."""
+IMPLEMENTATIONS = ("flash", "flash1", "cudnn", "efficient", "naive")
+"""``cudnn`` and ``efficient`` are other kernels of the algorithm of ``flash``: the same counts, but times of their own."""
 LARGEST_BLOCK = 128
 """Rows of queries a block keeps when no SRAM is given: what production kernels take for head_dim 128."""
 
@@ -65,7 +69,7 @@ class Attention(Op):
     v_head_dim: Number = dim("width of a value; 0 is head_dim", default=0, minimum=0)
     dtype: str = number_format("format of Q and O, and of the products")
     kv_dtype: str | None = number_format("format of K and V when it differs (a quantised cache)", default=None)
-    implementation: str = choice("how it is computed", ("flash", "flash1", "naive"), default="flash")
+    implementation: str = choice("how it is computed", IMPLEMENTATIONS, default="flash")
     causal: bool = flag("a query sees the keys up to its own position, the last query all of them")
     window: Number = dim("keys a query sees at most, for sliding windows; 0 is all", default=0, minimum=0)
     mask: bool = flag("naive: add a mask in a pass of its own (implied by causal)")
@@ -188,6 +192,10 @@ class Attention(Op):
         partial = TensorSpec("partial", (self.kv_splits, self.rows, self._v_dim + 1), "fp32", "scratch")
         return (Pass("flash", (q, k, v), (partial,), self.counts()), Pass("combine", (partial,), (o,)))
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One fused kernel, or the products and sweeps of the materialised form."""
+        return attention_launched.forward(self, execution)
+
     # ---------------------------------------------------------------- traffic
     def block_rows(self, machine: Machine) -> Number:
         """Queries a block keeps: SRAM / (4 d e) in whole sixteens, as the paper divides it, at most 128 by default."""
@@ -230,7 +238,7 @@ class Attention(Op):
     def cached(self, machine: Machine) -> Traffic:
         """Blocks of queries that run in one wave share K and V; a head cut by a wave's end is read again."""
         traffic = super().cached(machine)
-        if self.implementation != "flash":
+        if self.implementation in ("naive", "flash1"):
             return traffic
         once = self.compulsory(machine)
         q, k, v, _ = self.tensors()
@@ -335,6 +343,10 @@ class AttentionBackward(Op):
             Pass("convert_dq", (partial,), (dq,)),
         )
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One fused kernel, or the products and sweeps of the materialised form."""
+        return attention_launched.backward(self, execution)
+
     def compulsory(self, machine: Machine | None) -> Traffic:
         """Flash: saved tensors and dO once, gradients once, whatever the kernels pass between them."""
         traffic = super().compulsory(machine)
@@ -362,7 +374,7 @@ class AttentionBackward(Op):
     def cached(self, machine: Machine) -> Traffic:
         """Later kernels find the streamed Q, dO and dQ of a head in L2."""
         traffic = super().cached(machine)
-        if self.forward.implementation == "flash":
+        if self.forward.implementation not in ("naive", "flash1"):
             resident = self.resident_bytes(machine)
             return replace(traffic, hbm=super().compulsory(machine).hbm - resident)
         return traffic

@@ -14,8 +14,8 @@ from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, maximum, product, total, where
-from roofline.ops.launched import Launched, Stream
+from roofline.numeric import Number, anywhere, maximum, product, total, where
+from roofline.ops.launched import Launched, Stream, fuses
 from roofline.ops.registry import OPERATORS
 
 VECTOR_REGISTER_BYTES_PER_FLOP = 6
@@ -287,6 +287,17 @@ class Kernel(Op):
     def passes(self) -> tuple[Pass, ...]:
         """One."""
         return (Pass(self.label, self.reads, self.writes, self.arithmetic),)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """A fused kernel, or those that eager torch launches: one under its label unless `EAGER_CHAINS` has others."""
+        if fuses(execution) and not anywhere(self.arithmetic.tensor > 0):
+            return (self.passes()[0].stream("fused", self.dtype),)
+        chain = EAGER_CHAINS.get(self.label)
+        return tuple(p.stream(p.name, self.dtype) for p in (chain(self) if chain else self.passes()))
+
+
+EAGER_CHAINS: dict[str, Callable[[Kernel], tuple[Pass, ...]]] = {}
+"""By label, the kernels that eager torch launches for a `Kernel`; each file of operators adds its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

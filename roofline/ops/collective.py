@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, where
 from roofline.ops.base import Counts, Op, Pass, TensorSpec, amount, choice, dim, number_format, operator, whole, word
+from roofline.ops.launched import Launched, Transfer
 
 SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
 
@@ -53,6 +54,10 @@ class Collective(Op):
         reads = tuple(t for t in self.tensors() if t.role != "out")
         writes = tuple(t for t in self.tensors() if t.role != "in")
         return (Pass(self.name, reads, writes, self.counts()),)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One transfer: the link takes far longer than the memory at its ends."""
+        return (Transfer(link=self.over, bytes=self.sent_bytes(), kind=self.name, ranks=self.ranks),)
 
     def elements(self) -> Number:
         """Elements of the full array."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from roofline.numeric import Number, anywhere, ceil_div, maximum, minimum, where
+from roofline.dtypes import dtype as find_dtype
+from roofline.numeric import Number, anywhere, ceil_div, maximum, minimum, total, where
 from roofline.ops.base import Counts, Kernel, Machine, Op, TensorSpec, Traffic, dim, flag, number_format, operator
-from roofline.ops.gemm import Gemm
+from roofline.ops.gemm import Gemm, behind
+from roofline.ops.launched import Launched, Product, alignment, library_of
 
 
 @operator(
@@ -111,6 +113,39 @@ class Conv2d(Op):
         """Those of the product, for each group."""
         one = self.product().counts()
         return Counts(tensor=one.tensor * self.groups, vector=one.vector * self.groups)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """The implicit product, of which a convolution of single pixels is an explicit one; torch adds a bias in a second kernel.
+
+        With one channel in a group there is nothing to multiply matrices with: the window's sum runs on the vector lanes.
+        """
+        y = self._result("y", "out")
+        engine = library_of(execution) == "engine"
+        if anywhere(self.in_channels != self.groups):
+            first: Launched = self._matrix(y)
+        else:
+            product = self.product().counts().tensor * self.groups
+            first = replace(self.passes()[0].stream("elementwise", self.dtype), rows=1, cols=y.elements, flop=product, tensor_flop=0)
+        return (first, behind(y, Counts(vector=1), execution)) if self.bias and not engine else (first,)
+
+    def _matrix(self, y: TensorSpec) -> Product:
+        """The kernel that multiplies matrices; a gemm where each output pixel sees one pixel of x, and all of them are seen."""
+        one = self.product()
+        e = find_dtype(self.dtype).bytes
+        steps = (self.stride, where(self.stride_w > 0, self.stride_w, self.stride), self.groups, self.kernel, self.kernel_width)
+        padding = maximum(self.padding, self.padding_w)
+        pointwise = not (anywhere(padding > 0) or any(anywhere(step > 1) for step in steps))
+        return Product(
+            kind="gemm" if pointwise else "conv2d",
+            batch=self.groups,
+            m=one.m,
+            n=one.n,
+            k=one.k,
+            dtype=self.dtype,
+            read_bytes=total(t.moved_bytes for t in self.tensors()[:2]),
+            write_bytes=y.moved_bytes,
+            aligned=minimum(alignment(self.in_channels // self.groups * e), alignment(one.n * e)),
+        )
 
     def compulsory(self, machine: Machine | None) -> Traffic:
         """x, w and y once; registers as in the product."""

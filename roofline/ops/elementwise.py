@@ -5,10 +5,11 @@ What a function costs is in `roofline.ops.functions`. Bytes are (inputs + 1) e.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from roofline.numeric import Number, anywhere, where
+from roofline.numeric import Number, anywhere, product, total, where
 from roofline.ops.base import (
+    EAGER_CHAINS,
     Counts,
     Kernel,
     Op,
@@ -22,6 +23,7 @@ from roofline.ops.base import (
     probability,
 )
 from roofline.ops.functions import FUNCTIONS, Function
+from roofline.ops.launched import Launched, Stream, fuses
 
 
 @operator(
@@ -72,6 +74,12 @@ class Elementwise(Op):
         """The function's cost times the elements."""
         return _times(self._costs.cost, self.elements)
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel; eager torch copies and fills by kernels of their own sort."""
+        own = self.function == "fill" or (self.function == "copy" and self.out_dtype in (None, self.dtype))
+        kind = "fused" if fuses(execution) else self.function if own else "elementwise"
+        return (_along(self.passes()[0].stream(kind, self.dtype), self.elements),)
+
     def saved(self) -> tuple[TensorSpec, ...]:
         """The inputs, the result or the mask: what the gradient is formed from."""
         kept = tuple(t for t in self.tensors() if t.name == self._costs.keeps)
@@ -90,6 +98,11 @@ class Elementwise(Op):
                 arithmetic=_times(self._costs.backward, self.elements),
             ),
         )
+
+
+def _along(kernel: Stream, elements: Number) -> Stream:
+    """The kernel as one long row, since rows make no difference to a function of each element."""
+    return replace(kernel, rows=1, cols=elements)
 
 
 def _times(cost: Counts, elements: Number) -> Counts:
@@ -115,6 +128,7 @@ class Swiglu(Op):
     rows: Number = dim("rows, such as tokens")
     cols: Number = dim("columns of gate, of up and of the result")
     dtype: str = number_format("format of gate, up and y")
+    packed: bool = flag("gate and up are halves of one tensor, as one product for both gives them; true after such a step")
 
     def _matrix(self, name: str, role: str) -> TensorSpec:
         return TensorSpec(name, (self.rows, self.cols), self.dtype, role)
@@ -126,6 +140,17 @@ class Swiglu(Op):
     def counts(self) -> Counts:
         """Those of silu and a product."""
         return _times(FUNCTIONS["silu"].cost + FUNCTIONS["mul"].cost, self.rows * self.cols)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """Eager torch takes a kernel for silu and one for the product."""
+        gate, up, y = self.tensors()
+        if fuses(execution):
+            return (_along(self.passes()[0].stream("fused", self.dtype), gate.elements),)
+        silu = Pass("silu", (gate,), (y,), _times(FUNCTIONS["silu"].cost, gate.elements))
+        product_ = Pass("mul", (y, up), (y,), _times(FUNCTIONS["mul"].cost, gate.elements))
+        kind = "broadcast" if self.packed else "elementwise"  # halves of a row are not read in vectors
+        first, second = (_along(p.stream(kind, self.dtype), gate.elements) for p in (silu, product_))
+        return first, replace(second, fresh_bytes=y.bytes)
 
     def saved(self) -> tuple[TensorSpec, ...]:
         """gate and up."""
@@ -173,6 +198,10 @@ class Dropout(Op):
     def counts(self) -> Counts:
         """Compare the random number, multiply."""
         return Counts(vector=2 * self.elements)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel that also draws the random numbers."""
+        return (_along(self.passes()[0].stream("fused" if fuses(execution) else "dropout", self.dtype), self.elements),)
 
     def saved(self) -> tuple[TensorSpec, ...]:
         """The mask, or nothing."""
@@ -240,6 +269,61 @@ class Rotary(Op):
         reads = tuple(t for t in tensors if t.role != "out")
         return (Pass(self.name, reads, tuple(t for t in tensors if t.role in ("out", "inout")), self.counts()),)
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """Eager torch takes seven kernels for q and seven for k: four products, difference, sum, concatenation."""
+        both = self._heads(("q", "k"), "in")
+        if fuses(execution):
+            return (_along(self.passes()[0].stream(self.name, self.dtype), total(t.elements for t in both)),)
+        return tuple(kernel for t in both for kernel in self._eager(t))
+
+    def _eager(self, x: TensorSpec) -> tuple[Stream, ...]:
+        """Kernels over the halves of each head: products with a table spread over heads, which is read once for each."""
+        half, table = TensorSpec("half", (*x.shape[:-1], self.head_dim / 2), self.dtype, "scratch"), self._table()
+        angles = TensorSpec("angles", (table.shape[0], self.head_dim / 2), self.dtype, "in")
+        one = _times(FUNCTIONS["mul"].cost, half.elements)
+        rows = product(x.shape[:-1])
+        products = Pass("mul", (half, angles), (half,), one).stream("broadcast", self.dtype)
+        sums = Pass("add", (half, half), (half,), one).stream("elementwise", self.dtype)
+        joined = Pass("cat", (half, half), (x,)).stream("concatenate", self.dtype)
+        return (
+            replace(products, rows=rows, cols=half.shape[-1], calls=4),
+            replace(_along(sums, half.elements), fresh_bytes=2 * half.bytes, calls=2),
+            replace(joined, rows=rows, cols=self.head_dim, fresh_bytes=2 * half.bytes),
+        )
+
     def backward(self) -> tuple[Op, ...]:
         """The rotation by the opposite angle, of dq and dk."""
         return (self,)
+
+
+# --------------------------------------------------------------------------- backward passes as eager torch launches them
+def _swiglu_chain(kernel: Kernel) -> tuple[Pass, ...]:
+    """ds = dy up, dup = dy silu(gate), dgate: the silu that autograd kept is read as if it were gate."""
+    gate, up, dy = kernel.reads
+    dgate, dup = kernel.writes
+    one = Counts(vector=gate.elements)
+    return (
+        Pass("elementwise", (dy, up), (dgate,), one),
+        Pass("elementwise", (dy, gate), (dup,), one),
+        Pass("elementwise", (dgate, gate), (dgate,), _times(FUNCTIONS["silu"].backward, gate.elements)),
+    )
+
+
+BACKWARD_KERNELS = {
+    "mul": 2, "div": 5, "fma": 4, "maximum": 10, "minimum": 10, "abs": 2, "square": 3, "sqrt": 2, "rsqrt": 3, "where": 2,
+}  # fmt: skip
+"""Kernels that autograd launches for the gradients of a function, each of two inputs and one output; one for all others."""
+
+
+def _chain(kernel: Kernel) -> tuple[Pass, ...]:
+    """As many kernels as the function takes; a single one moves all that it was given."""
+    count = BACKWARD_KERNELS.get(kernel.label.removesuffix("_backward"), 1)
+    if count == 1:
+        return (Pass("elementwise", kernel.reads, kernel.writes, kernel.arithmetic),)
+    dy = kernel.reads[-1]
+    share = Counts(vector=kernel.arithmetic.vector / count, sfu=kernel.arithmetic.sfu / count)
+    return (Pass("elementwise", (dy, dy), (dy,), share),) * count
+
+
+EAGER_CHAINS["swiglu_backward"] = _swiglu_chain
+EAGER_CHAINS.update({f"{name}_backward": _chain for name in (*FUNCTIONS, "dropout")})

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline.numeric import Number, minimum, where
-from roofline.ops.base import Counts, Kernel, Machine, Op, TensorSpec, Traffic, dim, number_format, operator
+from roofline.ops.base import EAGER_CHAINS, Counts, Kernel, Machine, Op, Pass, TensorSpec, Traffic, dim, number_format, operator
+from roofline.ops.launched import Launched
 
 GRADIENT = "fp32"
 """Format in which the gradient of the table is accumulated."""
@@ -51,6 +52,10 @@ class Embedding(Op):
         """None."""
         return Counts()
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel, as large as what it writes."""
+        return (replace(self.passes()[0].stream(self.name, self.dtype), rows=self.tokens, cols=self.hidden),)
+
     def tiled(self, machine: Machine) -> Traffic:
         """Every token reads its row, whether or not another did."""
         traffic = self.compulsory(machine)
@@ -79,3 +84,14 @@ class Embedding(Op):
                 arithmetic=Counts(vector=self.tokens * self.hidden),
             ),
         )
+
+
+def _chain(kernel: Kernel) -> tuple[Pass, ...]:
+    """A gradient of zeros for the whole table, then the sums of the rows touched."""
+    ids, dy, gradient = kernel.reads
+    table = TensorSpec(gradient.name, gradient.shape, kernel.dtype, "out")
+    touched = TensorSpec(gradient.name, gradient.shape, kernel.dtype, "inout", touched=gradient.touched)
+    return Pass("fill", (), (table,)), Pass("embedding_backward", (dy, ids, touched), (touched,), kernel.arithmetic)
+
+
+EAGER_CHAINS["embedding_backward"] = _chain

@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, ceil_div, maximum, minimum, where
+from roofline.numeric import Number, ceil_div, maximum, minimum, total, where
 from roofline.ops.base import (
     VECTOR_REGISTER_BYTES_PER_FLOP,
     Counts,
     Machine,
     Op,
+    Pass,
     TensorSpec,
     Traffic,
     choice,
@@ -27,8 +28,10 @@ from roofline.ops.base import (
     whole,
 )
 from roofline.ops.functions import FUNCTIONS
+from roofline.ops.launched import Launched, Product, Stream, alignment, fuses, library_of
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
+EIGHT_BITS = ("fp8", "fp8_e4m3", "fp8_e5m2", "int8")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +149,29 @@ class Gemm(_Product):
         additions = int(self.bias) + int(self.accumulate)
         return Counts(tensor=2 * elements * self.k, vector=elements * (cost.vector + additions), sfu=elements * cost.sfu)
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel with bias and accumulation; an activation is part of it in an engine and a kernel behind it in torch.
+
+        An engine quantises the activations of an 8-bit product by rows within the call.
+        """
+        a, w, *bias, c = self.tensors()
+        engine = library_of(execution) == "engine"
+        again = c.moved_bytes if self.accumulate else 0
+        product = Product(
+            kind="quantised_gemm" if engine and self.dtype in EIGHT_BITS else "gemm",
+            batch=1,
+            m=self.m,
+            n=self.n,
+            k=self.k,
+            dtype=self.dtype,
+            read_bytes=a.moved_bytes + w.moved_bytes + total(b.moved_bytes for b in bias) + again,
+            write_bytes=c.moved_bytes,
+            aligned=minimum(alignment(self.k * find_dtype(w.dtype).bytes), alignment(self.n * find_dtype(c.dtype).bytes)),
+        )
+        if engine or self.activation == "none":
+            return (product,)
+        return (product, behind(c, FUNCTIONS[self.activation].cost, execution))
+
     def compulsory(self, machine: Machine | None) -> Traffic:
         """C is read as well where the product is added to it."""
         traffic = super().compulsory(machine)
@@ -191,6 +217,24 @@ class BatchedGemm(_Product):
             TensorSpec("c", (self.batch, self.m, self.n), self.output_dtype, "out"),
         )
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel."""
+        a, b, c = self.tensors()
+        rows = minimum(alignment(self.k * find_dtype(a.dtype).bytes), alignment(self.n * find_dtype(b.dtype).bytes))
+        return (
+            Product(
+                kind="batched_gemm",
+                batch=self.batch,
+                m=self.m,
+                n=self.n,
+                k=self.k,
+                dtype=self.dtype,
+                read_bytes=a.moved_bytes + b.moved_bytes,
+                write_bytes=c.moved_bytes,
+                aligned=minimum(rows, alignment(self.n * find_dtype(c.dtype).bytes)),
+            ),
+        )
+
     def cached(self, machine: Machine) -> Traffic:
         """Products run one after the other, so re-reads within one product hit L2 when its operands fit there."""
         one = Gemm(m=self.m, n=self.n, k=self.k, dtype=self.dtype, out_dtype=self.out_dtype, tile_m=self.tile_m, tile_n=self.tile_n)
@@ -204,6 +248,13 @@ class BatchedGemm(_Product):
         """dA = dC B^T and dB = A^T dC."""
         plain = replace(self, out_dtype=None)
         return (replace(plain, n=self.k, k=self.n), replace(plain, m=self.k, k=self.m))
+
+
+def behind(result: TensorSpec, cost: Counts, execution: str) -> Stream:
+    """A kernel that changes each element of a product's result in place, for ``cost`` an element."""
+    kind = "fused" if fuses(execution) else "elementwise"
+    once = Pass(kind, (result,), (result,), Counts(vector=cost.vector * result.elements, sfu=cost.sfu * result.elements))
+    return replace(once.stream(kind, result.dtype), rows=1, cols=result.elements)
 
 
 def tile_bytes(tile_m: Number, tile_n: Number, tile_k: Number, dtype: str, stages: Number = 1) -> Number:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from roofline.numeric import Number
+from roofline.numeric import Number, where
 
 EXECUTIONS = ("eager", "compiled", "graph", "engine")
 """eager: torch from Python; graph: the same kernels replayed from a captured graph; compiled: elementwise chains fused by a
@@ -26,12 +26,31 @@ def library_of(execution: str) -> str:
     return "engine" if execution == "engine" else "torch"
 
 
+def fuses(execution: str) -> bool:
+    """Whether a chain of elementwise functions is one kernel.
+
+    >>> fuses("compiled"), fuses("graph")
+    (True, False)
+    """
+    return execution in ("compiled", "engine")
+
+
+def alignment(row_bytes: Number) -> Number:
+    """The share of 16 bytes that rows of so many bytes start at a multiple of, at least 0.125.
+
+    >>> alignment(4096), alignment(2 * 50257)
+    (1.0, 0.125)
+    """
+    return where(row_bytes % 16 == 0, 1.0, where(row_bytes % 8 == 0, 0.5, where(row_bytes % 4 == 0, 0.25, 0.125)))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Product:
     """A matrix product C[m, n] = A[m, k] B[k, n], ``batch`` times; bytes are those of each operand once, all batches.
 
-    ``kind`` is ``gemm``, ``batched_gemm`` or ``conv2d`` (as an implicit product). ``dtype`` is that of the operands,
-    ``aligned`` tells that every row starts at a multiple of 16 bytes (a boolean or an array of them).
+    ``kind`` is ``gemm``, ``quantised_gemm`` (A is quantised in the same call), ``batched_gemm`` or ``conv2d`` (as an implicit
+    product). ``dtype`` is that of the operands. ``aligned`` is the share of 16 bytes that every row starts at a multiple of: 1
+    (or true), 0.5, 0.25, and 0.125 (or false) for 2 bytes and less.
     """
 
     kind: str
@@ -50,7 +69,8 @@ class Product:
 class FusedAttention:
     """Attention streamed through on-chip memory. ``direction`` is forward or backward; ``keys`` are those a query sees at most.
 
-    ``implementation`` is ``flash`` (or another fused one); ``kv_len`` counts cached keys.
+    ``implementation`` is ``flash``, ``cudnn`` or ``efficient`` (backends of torch) or ``engine`` (what an inference engine runs);
+    ``kv_len`` counts cached keys.
     """
 
     batch: Number
@@ -75,7 +95,8 @@ class Stream:
 
     ``kind`` is the sort of kernel (``elementwise``, ``softmax``, ``layernorm``, ``transpose``, ``gather`` ...); ``rows`` and
     ``cols`` are its shape where the rows matter, else 1 and the elements. ``flop`` are of the vector lanes, ``sfu``
-    special functions; ``tensor_flop`` of the matrix engine, for kernels that do some of each.
+    special functions; ``tensor_flop`` of the matrix engine, for kernels that do some of each. ``fresh_bytes`` are those among
+    the bytes read that the kernel before has just written: they may still be in L2.
     """
 
     kind: str
@@ -87,15 +108,18 @@ class Stream:
     flop: Number = 0
     sfu: Number = 0
     tensor_flop: Number = 0
+    fresh_bytes: Number = 0
     calls: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transfer:
-    """Bytes over a link, one way."""
+    """Bytes over a link, one way. ``kind`` is ``copy`` or a collective, among ``ranks``; the link of a copy joins two ends."""
 
     link: str
     bytes: Number
+    kind: str = "copy"
+    ranks: Number = 2
     calls: int = 1
 
 

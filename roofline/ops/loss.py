@@ -7,10 +7,11 @@ arithmetic. Sources: Milakov and Gimelshein, arXiv 1805.02867 (online sums); Hsu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from roofline.numeric import Number
-from roofline.ops.base import Counts, Kernel, Op, Pass, TensorSpec, dim, flag, number_format, operator
+from roofline.numeric import Number, total
+from roofline.ops.base import EAGER_CHAINS, Counts, Kernel, Op, Pass, TensorSpec, dim, flag, number_format, operator
+from roofline.ops.launched import Launched, fuses
 from roofline.ops.rows import STATISTIC, RowSweeps
 from roofline.ops.softmax import READS_OFF_CHIP, VECTOR_FLOP
 
@@ -34,6 +35,7 @@ class CrossEntropy(RowSweeps):
     dtype: str = number_format("format of the logits and of their gradient")
     fused: bool = flag("one online sweep that keeps only the log-sum of each token")
     scratch_dtype: str = number_format("format of unfused log-probabilities, to which logits are cast", default="fp32")
+    mean: bool = flag("the mean of all losses instead of each; eager torch forms it in a single block")
 
     @property
     def casts(self) -> bool:
@@ -51,7 +53,7 @@ class CrossEntropy(RowSweeps):
         return (
             self._logits("logits", self.dtype, "in"),
             self._per_token("targets", TARGET, "in"),
-            self._per_token("loss", STATISTIC, "out"),
+            self._loss("loss", "out"),
         )
 
     def counts(self) -> Counts:
@@ -73,6 +75,19 @@ class CrossEntropy(RowSweeps):
             Pass("log_softmax", (converted,), (probabilities,), self.counts()),
             Pass("nll", (gathered, targets), (loss,)),
         )
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel where it is fused, by choice or by a compiler; else (cast,) log-softmax and the pick of one value a token."""
+        if self.fused or fuses(execution):
+            logits, targets, loss = self.tensors()
+            return (Pass(self.name, (logits, targets), (loss,), self.counts()).stream("cross_entropy", self.dtype),)
+        kinds = {"cast": "elementwise", "nll": "nll_mean" if self.mean else "nll"}
+        kernels = []
+        for p in self.passes():
+            one = p.stream(kinds.get(p.name, p.name), self.scratch_dtype)
+            fresh = total(t.moved_bytes for t in p.reads if t.role == "scratch")
+            kernels.append(replace(one, rows=self.tokens, cols=1) if p.name == "nll" else replace(one, fresh_bytes=fresh))
+        return tuple(kernels)
 
     def row_count(self) -> Number:
         """Tokens."""
@@ -98,20 +113,32 @@ class CrossEntropy(RowSweeps):
         """dlogits = (exp(z - log sum) - onehot) dloss: one kernel when fused, else the chain in reverse."""
         dlogits = self._logits("dlogits", self.dtype, "out")
         if self.fused:
-            return (self._kernel("cross_entropy", (*self.saved(), self._dloss()), dlogits, Counts(vector=3, sfu=1)),)
+            return (self._kernel("cross_entropy", (*self.saved(), self._loss("dloss", "in")), dlogits, Counts(vector=3, sfu=1)),)
         probabilities, targets = self.saved()
         spread = self._logits("dlog_probabilities", self.scratch_dtype, "out")
         converted = self._logits("dconverted", self.scratch_dtype, "out") if self.casts else dlogits
         chain = (
-            self._kernel("nll", (targets, self._dloss()), spread, Counts()),
+            self._kernel("nll", (targets, self._loss("dloss", "in")), spread, Counts()),
             self._kernel("log_softmax", (probabilities, spread), converted, Counts(vector=3, sfu=1)),
         )
         return (*chain, self._kernel("cast", (converted,), dlogits, Counts())) if self.casts else chain
 
-    def _dloss(self) -> TensorSpec:
-        return self._per_token("dloss", STATISTIC, "in")
+    def _loss(self, name: str, role: str) -> TensorSpec:
+        return TensorSpec(name, (1,), STATISTIC, role) if self.mean else self._per_token(name, STATISTIC, role)
 
     def _kernel(self, label: str, reads: tuple[TensorSpec, ...], write: TensorSpec, per_logit: Counts) -> Kernel:
         logits = self.tokens * self.vocab
         arithmetic = Counts(vector=per_logit.vector * logits, sfu=per_logit.sfu * logits)
         return Kernel(label=f"{label}_backward", dtype=self.dtype, reads=reads, writes=(write,), arithmetic=arithmetic)
+
+
+def _nll_chain(kernel: Kernel) -> tuple[Pass, ...]:
+    """Zeros everywhere, then one value a token."""
+    targets, dloss = kernel.reads
+    spread = kernel.writes[0]
+    picked = TensorSpec(spread.name, spread.shape, spread.dtype, spread.role, touched=targets.elements)
+    return Pass("fill", (), (spread,)), Pass("nll_backward", (targets, dloss), (picked,))
+
+
+EAGER_CHAINS["nll_backward"] = _nll_chain
+EAGER_CHAINS["cast_backward"] = lambda kernel: (Pass("elementwise", kernel.reads, kernel.writes),)

@@ -22,6 +22,7 @@ from roofline.ops.base import (
     whole,
     word,
 )
+from roofline.ops.launched import Launched, Transfer, fuses
 
 SECTOR_BYTES = 32
 """What L2 moves at least, on NVIDIA GPUs since 2016: the cost of one element of a strided access."""
@@ -54,6 +55,10 @@ class Reduction(Op):
     def counts(self) -> Counts:
         """An addition or comparison an element; a mean also scales each row."""
         return Counts(vector=self.rows * self.cols + self._scalings())
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel, a compiler's or the library's."""
+        return (self.passes()[0].stream("fused_rows" if fuses(execution) else self.name, self.dtype),)
 
     def _scalings(self) -> Number:
         return self.rows if self.function == "mean" else 0
@@ -103,6 +108,11 @@ class Transpose(Op):
     def counts(self) -> Counts:
         """None."""
         return Counts()
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel, of one of two sorts: a plain strided copy, or one whose tiles pass through shared memory."""
+        staged = self.implementation == "staged" or fuses(execution)
+        return (self.passes()[0].stream("transpose_staged" if staged else self.name, self.dtype),)
 
     def tiled(self, machine: Machine) -> Traffic:
         """Staged tiles pass through shared memory once each way; a strided copy moves a sector an element on one side."""
@@ -167,6 +177,12 @@ class Copy(Op):
     def counts(self) -> Counts:
         """None."""
         return Counts()
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """A transfer over the link, or a copy within the device."""
+        if self.over:
+            return (Transfer(link=self.over, bytes=self._payload()),)
+        return (self.passes()[0].stream(self.name, self.dtype),)
 
     def link_bytes(self) -> Mapping[str, Number]:
         """What crosses the link, one way."""

@@ -2,17 +2,19 @@
 
 layernorm: y = (x - mean) / sqrt(var + eps) gamma + beta; rmsnorm: y = x / sqrt(mean x^2 + eps) gamma. Statistics are fp32
 and take one sweep, the result a second one, which re-reads x where a row does not fit on chip. The statistics kept
-for the backward pass (8 or 4 bytes a row) are left out of the forward traffic.
+for the backward pass (8 or 4 bytes a row) are left out of the forward traffic. An unfused layer norm is what tensor code
+without such a kernel runs: a sweep for the mean, one for the variance, one for the result, as kernels of their own.
 Sources: Ba et al., arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from roofline.numeric import Number
-from roofline.ops.base import Counts, Kernel, Op, TensorSpec, dim, flag, number_format, operator
+from roofline.ops.base import EAGER_CHAINS, Counts, Kernel, Op, Pass, TensorSpec, choice, dim, flag, number_format, operator
+from roofline.ops.launched import Launched, fuses
 from roofline.ops.rows import STATISTIC, RowSweeps
 
 
@@ -56,6 +58,19 @@ class _Norm(RowSweeps):
         """A fixed number of FLOP an element, and one rsqrt a row."""
         flop = self._flop_per_element() + int(self.residual)
         return Counts(vector=flop * self.rows * self.cols, sfu=self.rows)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel for the norm, in eager torch one before it for the residual addition; a compiler's own kernel does both."""
+        if fuses(execution):
+            return (self.passes()[0].stream("fused_rows", self.dtype),)
+        x, y = self._matrix("x", "in"), self._matrix("y", "out")
+        weights = tuple(self._vector(name, "weight") for name in self._weights())
+        norm = Pass(self.name, (x, *weights), (y,), Counts(vector=self._flop_per_element() * x.elements, sfu=self.rows))
+        add = Pass("elementwise", (x, x), (y,), Counts(vector=x.elements))
+        after = norm.stream(self.name, self.dtype)
+        if not self.residual:
+            return (after,)
+        return add.stream("elementwise", self.dtype), replace(after, fresh_bytes=x.bytes)
 
     def row_count(self) -> Number:
         """Rows of x."""
@@ -104,6 +119,7 @@ class LayerNorm(_Norm):
     STATISTICS: ClassVar[tuple[str, ...]] = ("mean", "rstd")
 
     bias: bool = flag("add beta", default=True)
+    implementation: str = choice("one kernel, or one for each sweep over the row", ("fused", "unfused"), default="fused")
 
     def _weights(self) -> tuple[str, ...]:
         return ("gamma", "beta") if self.bias else ("gamma",)
@@ -111,6 +127,32 @@ class LayerNorm(_Norm):
     def _flop_per_element(self) -> int:
         """Mean 1, variance 3 (subtract, multiply-add), subtract, rstd, gamma, and beta."""
         return 7 + int(self.bias)
+
+    def passes(self) -> tuple[Pass, ...]:
+        """One; unfused, the residual addition, mean, variance and result."""
+        if self.implementation == "fused":
+            return super().passes()
+        x, y, weights = self._matrix("x", "in"), self._matrix("y", "out"), tuple(self._vector(n, "weight") for n in self._weights())
+        mean, rstd = (TensorSpec(name, (self.rows,), STATISTIC, "scratch") for name in self.STATISTICS)
+        found = []
+        if self.residual:
+            total = self._matrix("sum", "out")
+            found.append(Pass("elementwise", (x, self._matrix("residual", "in")), (total,), Counts(vector=x.elements)))
+            x = total
+        found.append(Pass("reduction", (x,), (mean,), Counts(vector=x.elements)))
+        found.append(Pass("reduction", (x, mean), (rstd,), Counts(vector=3 * x.elements, sfu=self.rows)))
+        last = Counts(vector=(self._flop_per_element() - 4) * x.elements)
+        return (*found, Pass("elementwise", (x, mean, rstd, *weights), (y,), last))
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """As the library's or a compiler's kernel; unfused, each sweep. A compiler fuses them."""
+        if self.implementation == "fused" or fuses(execution):
+            return super(LayerNorm, replace(self, implementation="fused")).launched(execution)
+        return tuple(p.stream(p.name, self.dtype) for p in self.passes())
+
+    def reread_bytes(self) -> Number:
+        """Unfused, each sweep is a pass of its own and reads once."""
+        return super().reread_bytes() if self.implementation == "fused" else 0
 
     def _backward_flop_per_element(self) -> int:
         """x^ = (x - mean) rstd 2, dgamma 2, g = dy gamma 1, sum g 1, sum g x^ 2, dx = rstd (g - a - x^ b) 4, and dbeta."""
@@ -137,3 +179,17 @@ class RmsNorm(_Norm):
     def _backward_flop_per_element(self) -> int:
         """x^ = x rstd 1, dgamma 2, g = dy gamma 1, sum g x^ 2, dx = rstd (g - x^ b) 3."""
         return 9
+
+
+def _chain(kernel: Kernel) -> tuple[Pass, ...]:
+    """dx, then the gradients of the weights, which read x and dy again (and the gradient of the sum is added by a third)."""
+    saved, dy = kernel.reads[0], next(t for t in kernel.reads if t.name == "dy")
+    small = tuple(t for t in kernel.reads if t.name not in (saved.name, "dy", "dsum"))
+    dx, gradients = kernel.writes[0], kernel.writes[1:]
+    half = Counts(vector=kernel.arithmetic.vector / 2)
+    chain = (Pass("norm_backward", (saved, dy, *small), (dx,), half), Pass("norm_weights_backward", (saved, dy, *small), gradients, half))
+    dsum = tuple(t for t in kernel.reads if t.name == "dsum")
+    return (*chain, Pass("elementwise", (dx, *dsum), (dx,), Counts(vector=dx.elements))) if dsum else chain
+
+
+EAGER_CHAINS["layernorm_backward"] = EAGER_CHAINS["rmsnorm_backward"] = _chain

@@ -6,11 +6,12 @@ scalars, folded into the step size and eps. Source: Loshchilov and Hutter, arXiv
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number
 from roofline.ops.base import Counts, Op, Pass, TensorSpec, dim, flag, number_format, operator
+from roofline.ops.launched import Launched
 
 ADAMW_FLOP = 12
 """m + (1 - b1) (g - m) 3, b2 v + (1 - b2) g g 4, + eps 1, quotient 1, decay 1 and step 2; the root is a special function."""
@@ -61,3 +62,12 @@ class AdamW(Op):
         tensors = self.tensors()
         reads = tuple(t for t in tensors if t.role != "out")
         return (Pass(self.name, reads, tuple(t for t in tensors if t.role != "in"), self.counts()),)
+
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """The fused step; gradients of another format are converted before it, the copy for the model is written after it."""
+        p, m, v, g, *copy = self.tensors()
+        same = replace(g, dtype=p.dtype)
+        step = Pass(self.name, (p, m, v, same), (p, m, v), self.counts()).stream(self.name, p.dtype)
+        before = () if g.dtype == p.dtype else (Pass("cast", (g,), (same,)).stream("elementwise", g.dtype),)
+        after = tuple(Pass("copy", (p,), (c,)).stream("elementwise", p.dtype) for c in copy)
+        return (*before, step, *after)

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from roofline.numeric import Number, ceil_div
-from roofline.ops.base import Counts, Kernel, Op, TensorSpec, choice, dim, number_format, operator
+from roofline.ops.base import EAGER_CHAINS, Counts, Kernel, Op, Pass, TensorSpec, choice, dim, number_format, operator
+from roofline.ops.launched import Launched, fuses
 from roofline.ops.rows import RowSweeps
 
 VECTOR_FLOP = {"naive": 2, "safe": 4, "online": 5}
@@ -61,6 +62,10 @@ class Softmax(RowSweeps):
         """
         return (1 if on_chip else READS_OFF_CHIP[self.implementation], 1)
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One kernel, a compiler's or the library's."""
+        return (self.passes()[0].stream("fused_rows" if fuses(execution) else self.name, self.dtype),)
+
     def row_count(self) -> Number:
         """Rows of x."""
         return self.rows
@@ -89,3 +94,16 @@ class Softmax(RowSweeps):
                 arithmetic=Counts(vector=BACKWARD_FLOP * self.rows * self.cols),
             ),
         )
+
+
+def _chain(kernel: Kernel) -> tuple[Pass, ...]:
+    """torch multiplies y and dy first, in a kernel of its own."""
+    y, dy = kernel.reads
+    dx = kernel.writes[0]
+    return (
+        Pass("elementwise", (y, dy), (dx,), Counts(vector=y.elements)),
+        Pass("softmax_backward", (y, dx), (dx,), kernel.arithmetic),
+    )
+
+
+EAGER_CHAINS["softmax_backward"] = _chain

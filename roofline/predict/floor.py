@@ -8,6 +8,8 @@ of nature either: a run may beat it by its own scatter. And what a warm cache ho
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.hardware.profile import Figure, Hardware, si
 from roofline.numeric import scalar
 from roofline.ops.base import Work
@@ -28,6 +30,12 @@ def floor_s(work: Work, hardware: Hardware, *, warm: bool = False) -> float:
             slack = MEASURED_SLACK if rate.kind == "measured" else 1.0
             times.append(needed / rate.value * slack * (faster if name in ON_CHIP else 1.0))
     return max(times)
+
+
+def warm_floor_s(work: Work, hardware: Hardware, moved_bytes: float, kernels: int) -> float:
+    """`floor_s` where each of ``kernels`` may find all that the last-level cache holds; together they move ``moved_bytes``."""
+    from_memory = max(0.0, moved_bytes - kernels * _cached_bytes(hardware))
+    return floor_s(replace(work, compulsory=replace(work.compulsory, hbm=from_memory, l2=moved_bytes)), hardware)
 
 
 def _cached_bytes(hardware: Hardware) -> float:

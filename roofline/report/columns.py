@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from roofline.report.model import Report, Row, arithmetic
+from roofline.report.model import EstimateResult, Report, Row, arithmetic
 from roofline.report.sentences import percent
 from roofline.units import Dimension, format_quantity
 
@@ -83,11 +83,38 @@ def columns(report: Report, ascii_: bool = False) -> list[Column]:
                 lambda r: seconds(r.bound.time_s * r.repeat if r.bound else None, ascii_),
                 seconds(bound.time_s if bound else None, ascii_),
             ),
+            *(_estimate_columns(column, report, ascii_) if any(r.estimate for r in rows) else []),
             column("share", lambda r: "-" if r.share is None else percent(r.share), "", priority=1),
         ]
     if any(r.measured for r in rows):
         found += _measured_columns(column, ascii_)
     return found
+
+
+def band(found: EstimateResult | None) -> str:
+    """How far the ends of the band lie from the estimate: ``-4/+6 %``."""
+    if found is None or not found.time_s:
+        return "-"
+    low, high = (round((end / found.time_s - 1) * 100) for end in (found.low_s, found.high_s))
+    return f"-{-low}/+{high} %"
+
+
+def _estimate_columns(column: Callable[..., Column], report: Report, ascii_: bool) -> list[Column]:
+    total = report.totals.estimate
+
+    def takes(row: Row) -> str:
+        return seconds(row.estimate.time_s * row.repeat if row.estimate else None, ascii_)
+
+    return [
+        column("estimate", takes, seconds(total.time_s if total else None, ascii_)),
+        column("band", lambda r: band(r.estimate), band(total), priority=3),
+        column("limits", lambda r: limits(r.estimate), limits(total), right=False, priority=2),
+    ]
+
+
+def limits(found: EstimateResult | None) -> str:
+    """What decides the estimate: host, fixed, memory or compute."""
+    return (found.limiter if found else None) or "-"
 
 
 def _measured_columns(column: Callable[..., Column], ascii_: bool) -> list[Column]:

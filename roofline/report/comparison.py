@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from roofline.report.columns import Column, binds, number, seconds
+from roofline.report.columns import Column, band, binds, limits, number, seconds
 from roofline.report.diff import signed
-from roofline.report.model import Report, arithmetic
+from roofline.report.model import Report, Totals, arithmetic
 from roofline.report.sentences import closing, times
 from roofline.report.text import _line, can_encode, print_columns
 from roofline.units import Dimension, format_quantity
@@ -41,6 +41,22 @@ def summary(reports: Sequence[Report], ascii_: bool = False) -> list[Column]:
         Column("binds", tuple((b.limiter or "nothing") if b else "-" for b in bounds), right=False),
         Column("bound", tuple(seconds(b.time_s if b else None, ascii_) for b in bounds)),
         Column("speed", tuple(against)),
+        *_estimates(totals, ascii_),
+    ]
+
+
+def _estimates(totals: Sequence[Totals], ascii_: bool) -> list[Column]:
+    """What is estimated, where anything is, and its speed against the first."""
+    found = [t.estimate for t in totals]
+    if not any(found):
+        return []
+    first = found[0].time_s if found[0] else None
+    against = [times(first / e.time_s) if first and e and e.time_s else "-" for e in found]
+    return [
+        Column("estimate", tuple(seconds(e.time_s if e else None, ascii_) for e in found)),
+        Column("band", tuple(band(e) for e in found), priority=5),
+        Column("limits", tuple(limits(e) for e in found), right=False, priority=6),
+        Column("est. speed", tuple(against), priority=7),
     ]
 
 
@@ -61,6 +77,8 @@ def _changes(base: Report, other: Report) -> str:
     ]
     if old.bound and new.bound and new.bound.time_s:
         found.append(f"bound {times(old.bound.time_s / new.bound.time_s)} as fast")
+    if old.estimate and new.estimate and new.estimate.time_s:
+        found.append(f"estimate {times(old.estimate.time_s / new.estimate.time_s)} as fast")
     return ", ".join(f for f in found if f)
 
 

@@ -12,6 +12,14 @@ BYTES = {
 }
 
 
+ESTIMATE = (
+    "of the library's kernels as launched, whatever tiles a step names; a row is one execution of many back to back, the total starts "
+    "on an idle device with the first kernel issued; in eager execution the slower of host and device decides; the band is where 90 % "
+    "of measurements fell on rows that were not fitted, kernels of one parameter set erring together and sets independently; an "
+    "estimate may lie below its bound where operands stay in L2"
+)
+
+
 def conventions(workload: Workload, hardware: Hardware | None) -> dict[str, str]:
     """What every figure of the report means."""
     found = {
@@ -30,4 +38,6 @@ def conventions(workload: Workload, hardware: Hardware | None) -> dict[str, str]
     }
     if hardware is not None:
         found["peaks"] = "dense peaks, one-way link bandwidth, as the profile states them"
+        if hardware.fitted or hardware.priors:
+            found["estimate"] = ESTIMATE
     return found

@@ -26,7 +26,7 @@ def cell(value: Any) -> Any:
 
 
 def _flat(report: Report, row: Row) -> dict[str, Any]:
-    bound, measured = row.bound, row.measured
+    bound, measured, estimate = row.bound, row.measured, row.estimate
     return {
         "workload": report.workload,
         "hardware": report.hardware["name"] if report.hardware else None,
@@ -45,6 +45,11 @@ def _flat(report: Report, row: Row) -> dict[str, Any]:
         "next": bound.next if bound else None,
         "bound_time_s": bound.time_s if bound else None,
         "no_overlap_time_s": bound.no_overlap_s if bound else None,
+        "estimate_time_s": estimate.time_s if estimate else None,
+        "estimate_low_s": estimate.low_s if estimate else None,
+        "estimate_high_s": estimate.high_s if estimate else None,
+        "estimate_limiter": estimate.limiter if estimate else None,
+        "launched_kernels": estimate.kernels if estimate else None,
         "share": row.share,
         "measured_time_s": measured.time_s if measured else None,
         "measured_low_s": measured.interval_s[0] if measured and measured.interval_s else None,

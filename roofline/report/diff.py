@@ -1,7 +1,8 @@
 """What changed between two reports, why, and what it does to the whole.
 
-Predicted quantities are exact: any difference is real and is explained from the fields that changed. Measured times
-are samples: `roofline.report.measured` judges them. Rows are matched by id; what has no partner is listed and never
+Predicted quantities are exact: any difference is real and is explained from the fields that changed. Estimates are
+predicted too, and change with the work or with the parameters alone. Measured times are samples: `roofline.report.measured`
+judges them. Rows are matched by id; what has no partner is listed and never
 silently dropped, and a comparison of nothing is an error, not a pass.
 """
 
@@ -45,7 +46,10 @@ class FieldChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowChange:
-    """One row of both reports. ``status`` is changed or same; ``end_to_end`` the whole's ratio if only this row changed."""
+    """One row of both reports. ``status`` is changed or same; ``end_to_end`` the whole's ratio if only this row changed.
+
+    ``time_ratio`` is of bounds or of measurements, ``estimate_ratio`` of estimates, all repetitions.
+    """
 
     id: str
     status: str
@@ -57,6 +61,7 @@ class RowChange:
     measured: MeasuredChange | None = None
     end_to_end: float | None = None
     explanation: str = ""
+    estimate_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,7 @@ class Diff:
     measured: MeasuredSummary | None = None
     total_measured: bool = False
     allowed: tuple[str, ...] = ()
+    total_estimate_ratio: float | None = None
     gates: tuple[Any, ...] = field(default=())
 
 
@@ -127,6 +133,7 @@ def compare(
         measured=summary,
         total_measured=total_measured,
         allowed=refused,
+        total_estimate_ratio=_ratio(*(r.totals.estimate.time_s if r.totals.estimate else None for r in (base, head))),
     )
 
 
@@ -137,16 +144,33 @@ def _context(base: Report, head: Report) -> Iterator[str]:
     if names[0] != names[1]:
         yield f"hardware {names[0]} -> {names[1]}"
     elif base.hardware and head.hardware:
-        for key, old, new in _leaves(base.hardware, head.hardware):
-            yield f"profile figure {key}: {old} -> {new}"
+        yield from _profile(base.hardware, head.hardware)
     for name in sorted({*base.conventions, *head.conventions}):
         old, new = base.conventions.get(name), head.conventions.get(name)
         if old != new:
             yield f"{name} convention: '{old}' -> '{new}'" if name != "traffic" else f"traffic counted differently: '{old}' -> '{new}'"
     yield from _half_measured(base, head)
+    yield from _half_estimated(base, head)
     for name in sorted({*base.params, *head.params}):
         if base.params.get(name) != head.params.get(name):
             yield f"param {name}: {base.params.get(name)} -> {head.params.get(name)}"
+
+
+PARAMETERS = ("fitted", "priors")
+"""Where a profile keeps the parameters of estimates."""
+
+
+def _profile(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """Figures of the same device that changed, and parameter sets, each as one: a fit moves all of its values."""
+    figures, others = ({k: v for k, v in h.items() if k not in PARAMETERS} for h in (old, new))
+    for key, before, after in _leaves(figures, others):
+        yield f"profile figure {key}: {before} -> {after}"
+    sets = [{name: s for kind in reversed(PARAMETERS) for name, s in (h.get(kind) or {}).items()} for h in (old, new)]
+    for name in sorted({*sets[0]} & {*sets[1]}):
+        moved = [f"{key} {before} -> {after}" for key, before, after in _leaves(sets[0][name], sets[1][name])]
+        if moved:
+            more = f" and {len(moved) - 2} more" if len(moved) > 2 else ""
+            yield f"parameters {name}: {', '.join(moved[:2])}{more}"
 
 
 def _refused(context: Sequence[str], pairs: Sequence[tuple[Row, Row]]) -> Iterator[str]:
@@ -165,6 +189,17 @@ def _half_measured(base: Report, head: Report) -> Iterator[str]:
     ):
         if ids:
             yield f"measured in the {side} only, so compared by the bound: {', '.join(ids)}"
+
+
+def _half_estimated(base: Report, head: Report) -> Iterator[str]:
+    """Rows with an estimate on one side only: a tool or a profile that learnt something is no change of the work."""
+    pairs = [(r, other) for r in base.rows if (other := head.row(r.id))]
+    for side, ids in (
+        ("base", [b.id for b, h in pairs if b.estimate and not h.estimate]),
+        ("head", [b.id for b, h in pairs if h.estimate and not b.estimate]),
+    ):
+        if ids:
+            yield f"estimated in the {side} only: {', '.join(ids)}"
 
 
 def _leaves(old: Any, new: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -202,6 +237,7 @@ def _row(base: Row, head: Row, measured: MeasuredChange | None, whole: Report) -
         measured=measured,
         end_to_end=_end_to_end(old, new, whole, measured),
         explanation=explanation(fields, quantities, limiters) if moved or _moved(measured) else "",
+        estimate_ratio=_ratio(*(r.estimate.time_s * r.repeat if r.estimate else None for r in (base, head))),
     )
 
 
@@ -231,6 +267,9 @@ def _quantities(base: Row, head: Row) -> Iterator[Quantity]:
     old_bound, new_bound = (encode(r.bound) if r.bound else {} for r in (base, head))
     for key in ("time_s", "no_overlap_s"):
         yield from _quantity(f"bound.{key}", old_bound.get(key), new_bound.get(key))
+    if base.estimate and head.estimate:
+        for key in ("time_s", "low_s", "high_s", "kernels"):
+            yield from _quantity(f"estimate.{key}", getattr(base.estimate, key), getattr(head.estimate, key))
 
 
 def _quantity(name: str, old: float | None, new: float | None) -> Iterator[Quantity]:
@@ -280,8 +319,13 @@ def explanation(fields: Sequence[FieldChange], quantities: Sequence[Quantity], l
         parts.append(f"now bound by {resource(limiters[1])}, was {resource(limiters[0])}")
     elif limiters[1]:
         parts.append(f"still bound by {resource(limiters[1])}")
+    estimated = next((q.ratio for q in quantities if q.name == "estimate.time_s"), None)
     if not said and not causes:
-        parts.insert(0, "the profile's rates changed" if quantities else "only the measured time changed")
+        bound = any(not q.name.startswith("estimate") for q in quantities)
+        only = "only the estimate changed, by its parameters or model" if quantities else "only the measured time changed"
+        parts.insert(0, "the profile's rates changed" if bound else only)
+    if estimated is not None:
+        parts.append(f"estimate {signed(estimated)}")
     return "; ".join(parts)
 
 
@@ -310,6 +354,8 @@ def _total_quantities(base: Report, head: Report) -> Iterator[Quantity]:
     for name in ("kernels", "useful_flop", "parameters", "flop.tensor", "flop.vector", "flop.sfu", "bytes.hbm", "bytes.l2",
                  "memory.needed_bytes", "bound.time_s"):  # fmt: skip
         yield from _quantity(name, _at(old, name), _at(new, name))
+    if base.totals.estimate and head.totals.estimate:
+        yield from _quantity("estimate.time_s", base.totals.estimate.time_s, head.totals.estimate.time_s)
 
 
 def _at(value: Any, path: str) -> float | None:

@@ -37,9 +37,10 @@ def _gates(found: Diff) -> list[str]:
 def _time(found: Diff) -> str:
     ratio = found.total_time_ratio
     what = "predicted total time" if found.measured and not found.total_measured else "total time"
+    estimated = "" if found.total_estimate_ratio in (None, 1) else f", estimated {signed(found.total_estimate_ratio)}"
     if ratio is None:
-        return f"{what} unknown"
-    return f"{what} unchanged" if ratio == 1 else f"{what} {signed(ratio)}"
+        return f"{what} unknown{estimated}"
+    return f"{what} unchanged{estimated}" if ratio == 1 else f"{what} {signed(ratio)}{estimated}"
 
 
 def counts(found: Diff) -> str:
@@ -89,13 +90,22 @@ def changed_columns(found: Diff) -> list[Column]:
         Column("time", tuple(signed(r.time_ratio) if r.time_ratio != 1 else "same" for r in rows)),
         Column("FLOP", tuple(_of(r, "flop.tensor") for r in rows), priority=2),
         Column("HBM", tuple(_of(r, "bytes.hbm") for r in rows), priority=1),
+        *_estimates(rows),
         Column("whole", tuple("-" if r.end_to_end is None else signed(r.end_to_end) for r in rows)),
         Column("binds", tuple(_limiters(r) for r in rows), right=False),
     ]
 
 
-def _weight(row: RowChange) -> float:
-    return abs((row.end_to_end or 1) - 1)
+def _estimates(rows: list[RowChange]) -> list[Column]:
+    """How estimates changed, where there are any."""
+    if all(r.estimate_ratio is None for r in rows):
+        return []
+    cells = ("-" if r.estimate_ratio is None else "same" if r.estimate_ratio == 1 else signed(r.estimate_ratio) for r in rows)
+    return [Column("estimate", tuple(cells))]
+
+
+def _weight(row: RowChange) -> tuple[float, float]:
+    return abs((row.end_to_end or 1) - 1), abs((row.estimate_ratio or 1) - 1)
 
 
 def _of(row: RowChange, name: str) -> str:

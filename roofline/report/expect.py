@@ -10,7 +10,7 @@ from typing import Any
 
 from roofline.errors import UsageError
 from roofline.report.model import Report
-from roofline.report.paths import limit, lookup
+from roofline.report.paths import SHORT, limit, lookup
 from roofline.workload.workload import Expectation
 
 CLOSE = 1e-9
@@ -52,7 +52,15 @@ def _outcome(report: Report, e: Expectation) -> Outcome:
     held = _holds(actual, e)
     shown = f"{actual:.6g}" if isinstance(actual, float) else str(actual).lower() if isinstance(actual, bool) else str(actual)
     verb = "holds" if held else "does not hold"
-    return Outcome(e, held, f"{e.path} {e.comparison} {e.value}: {verb} (it is {shown})")
+    why = _why_none(report, e.path) if actual is None else ""
+    return Outcome(e, held, f"{e.path} {e.comparison} {e.value}: {verb} (it is {shown}{why})")
+
+
+def _why_none(report: Report, path: str) -> str:
+    """The reason that the report gives for a figure that it lacks."""
+    name, _, rest = path.partition(".")
+    said = lookup(report, f"{name}.unavailable").get(SHORT.get(rest, rest).partition(".")[0])
+    return f": {said}" if said else ""
 
 
 def _holds(actual: Any, e: Expectation) -> bool:

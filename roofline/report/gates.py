@@ -25,7 +25,7 @@ WORDS = {
     "missing": "a row of the base, or its measurement, is not in the head",
     "added": "a row of the head is not in the base",
     "changed": "a predicted quantity of any row changed",
-    "profile-changed": "a figure of the hardware profile changed",
+    "profile-changed": "a figure of the hardware profile changed, or a parameter of its estimates",
 }
 STRICT = ("regression", "unclear")
 """What ``--strict`` adds."""
@@ -94,7 +94,7 @@ def _word(word: str, found: Diff, base: Report, head: Report) -> Iterator[str]:
     elif word == "changed":
         yield from (f"{r.id}: {r.explanation}" for r in found.rows if r.status == "changed")
     else:
-        yield from (c for c in found.context if c.startswith(("profile", "hardware")))
+        yield from (c for c in found.context if c.startswith(("profile", "hardware", "parameters")))
 
 
 def _measured(word: str, found: Diff) -> Iterator[str]:

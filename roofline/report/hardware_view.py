@@ -9,7 +9,7 @@ from typing import Any
 
 from roofline.dtypes import DTYPES
 from roofline.errors import UsageError, did_you_mean
-from roofline.hardware.profile import LEVELS, Absent, Ceiling, Figure, Hardware, Value, si
+from roofline.hardware.profile import LEVELS, Absent, Ceiling, Figure, Hardware, ParameterSet, Value, si
 from roofline.report.columns import Column, number
 from roofline.report.shape import encode
 from roofline.units import Dimension, format_quantity
@@ -154,6 +154,24 @@ def _published(value: Value | None) -> float | None:
 
 def _ceiling_text(value: float | None, ceiling: Ceiling) -> str:
     return show(value, _BY_UNIT[ceiling.unit])
+
+
+def set_columns(h: Hardware) -> list[Column]:
+    """Fitted parameter sets, and those that other profiles lend: device, rows, and the band of each regime."""
+    found = [*h.fitted.values(), *h.priors.values()]
+    return [
+        Column("parameters", tuple(s.name for s in found), right=False),
+        Column("kind", tuple("prior" if s.device != h.name else s.kind for s in found), right=False),
+        Column("device", tuple(s.device for s in found), right=False),
+        Column("rows", tuple(str(s.rows) for s in found)),
+        *(Column(f"band {regime}", tuple(_ends(s, regime) for s in found), priority=1) for regime in ("launch", "memory", "compute")),
+        Column("date", tuple(s.date for s in found), right=False, priority=2),
+    ]
+
+
+def _ends(found: ParameterSet, regime: str) -> str:
+    ends = found.band.get(regime)
+    return "-" if ends is None else f"{ends[0]:.2f}-{ends[1]:.2f}"
 
 
 MOST_HOW = 72

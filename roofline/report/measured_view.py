@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from roofline.report.columns import Column, binds, seconds
+from roofline.report.columns import Column, band, binds, limits, seconds
 from roofline.report.diff import signed
 from roofline.report.markdown import code, table
 from roofline.report.measured import judge_measured
-from roofline.report.model import MeasuredResult, Report, Row
+from roofline.report.model import EstimateResult, MeasuredResult, Report, Row
 from roofline.report.sentences import percent, times
 from roofline.report.text import _line, can_encode, print_columns
 from roofline.units import Dimension, format_quantity
@@ -34,6 +34,8 @@ def measured_columns(report: Report, ascii_: bool = False) -> list[Column]:
         Column("kernel", cells(lambda r, m: str(m.conditions.get("kernel", "-")) if m else "-"), right=False, priority=4),
         Column("binds", tuple(binds(r) for r in rows), right=False, priority=1),
         Column("bound", tuple(seconds(r.bound.time_s if r.bound else None, ascii_) for r in rows)),
+        *_estimates(report, ascii_),
+        *_dataflows(report, ascii_),
         Column("measured", cells(lambda r, m: seconds(m.time_s, ascii_) if _timed(m) else (m.status if m else "-"))),
         Column("95 %", cells(_width), priority=2),
         Column("n", cells(lambda r, m: str(len(m.samples_s)) if m and m.samples_s else "-"), priority=5),
@@ -44,6 +46,40 @@ def measured_columns(report: Report, ascii_: bool = False) -> list[Column]:
         Column("error", cells(lambda r, m: f"{m.check.error:.1e}" if m and m.check else "-"), priority=7),
         Column("status", cells(lambda r, m: m.status if m else "not run"), right=False),
     ]
+
+
+def _estimates(report: Report, ascii_: bool) -> list[Column]:
+    """What was expected, its band, and whether the measurement lies in it; nothing where nothing was expected."""
+    rows = report.rows
+    if not any(r.estimate for r in rows):
+        return []
+    return [
+        Column("estimate", tuple(seconds(r.estimate.time_s if r.estimate else None, ascii_) for r in rows)),
+        Column("band", tuple(band(r.estimate) for r in rows), priority=5),
+        Column("in band", tuple(_place(r) for r in rows), right=False, priority=2),
+    ]
+
+
+def _dataflows(report: Report, ascii_: bool) -> list[Column]:
+    """What the dataflow of each kernel says that binds, and the least time it takes as written; nothing where no kernel has one."""
+    rows = report.rows
+    said = [r.measured.conditions if r.measured else {} for r in rows]
+    if not any("dataflow" in each for each in said):
+        return []
+    least = [each.get("dataflow_s") for each in said]
+    return [
+        Column("dataflow", tuple(str(each.get("dataflow", "-")) for each in said), right=False, priority=6),
+        Column("dataflow binds", tuple(str(each.get("dataflow_binds", "-")) for each in said), right=False),
+        Column("at least", tuple(seconds(s if isinstance(s, float) else None, ascii_) for s in least)),
+    ]
+
+
+def _place(row: Row) -> str:
+    """Where the measured time lies: in the band, below or above it."""
+    found, m = row.estimate, row.measured
+    if found is None or m is None or not _timed(m):
+        return "-"
+    return "below" if m.time_s < found.low_s else "above" if m.time_s > found.high_s else "yes"
 
 
 def _timed(m: MeasuredResult | None) -> bool:
@@ -108,16 +144,37 @@ def notes(report: Report, name: Name = str) -> Iterator[str]:
 
 
 def waterfall(row: Row, name: Name = str) -> str | None:
-    """From the bound to the measured time, in the parts that are known; without an estimate the rest is unexplained."""
+    """From the bound through the estimate to the measured time; without an estimate all beyond the bound is unexplained."""
     m = row.measured
     if not row.bound or not row.bound.time_s or not m or not m.time_s:
         return None
     bound, took = f"{seconds(row.bound.time_s, True)} ({row.bound.limiter})", seconds(m.time_s, True)
     ratio = m.time_s / row.bound.time_s
     if ratio < 1:
-        return f"{name(row.id)}: measured {took}, less than its bound {bound}: {_why_less(row, m)}"
-    gap = seconds(m.time_s - row.bound.time_s, True)
-    return f"{name(row.id)}: bound {bound} + unexplained {gap} = measured {took}: {ratio:.2f}x the bound"
+        return f"{name(row.id)}: measured {took}, less than its bound {bound}: {_why_less(row, m)}{_against(row, m)}"
+    modelled, rest = _explained(row, m)
+    return f"{name(row.id)}: bound {bound}{modelled} + unexplained {rest} = measured {took}: {ratio:.2f}x the bound{_against(row, m)}"
+
+
+def _explained(row: Row, m: MeasuredResult) -> tuple[str, str]:
+    """What the estimate adds to the bound, as far as the measurement goes, and what is left."""
+    assert row.bound is not None
+    expected = row.estimate.time_s if row.estimate else row.bound.time_s
+    modelled = min(expected, m.time_s) - row.bound.time_s
+    if modelled <= 0:
+        return "", seconds(m.time_s - row.bound.time_s, True)
+    parts = limits(row.estimate)
+    return f" + expected {seconds(modelled, True)} ({parts})", seconds(max(0.0, m.time_s - expected), True)
+
+
+def _against(row: Row, m: MeasuredResult) -> str:
+    """The measurement over the estimate, and whether that was within the band."""
+    found = row.estimate
+    if found is None or not found.time_s:
+        return ""
+    place = {"yes": "in its band", "below": "below its band", "above": "above its band"}[_place(row)]
+    ends = f"{seconds(found.low_s, True)} to {seconds(found.high_s, True)}"
+    return f", {m.time_s / found.time_s:.2f}x the estimate ({place}, {ends})"
 
 
 def _why_less(row: Row, m: MeasuredResult) -> str:
@@ -136,7 +193,7 @@ def closing(report: Report, name: Name = str) -> list[str]:
     total = sum(spent.values())
     whole = report.totals.measured
     if whole and whole.source.startswith("a run"):
-        lines += _whole(whole, total if len(rows) == len(report.rows) else None)
+        lines += _whole(whole, total if len(rows) == len(report.rows) else None, report.totals.estimate)
     if len(rows) > 1 and all(r.measured and "session" in r.measured.conditions for r in rows):
         return lines + _against_first(rows, name)
     if len(rows) > 1:
@@ -157,15 +214,23 @@ def _against_first(rows: Sequence[Row], name: Name) -> list[str]:
     return lines
 
 
-def _whole(whole: MeasuredResult, total: float | None) -> Iterator[str]:
-    """The sequence as one run beside the sum of its steps, and what it says of itself."""
+def _whole(whole: MeasuredResult, total: float | None, expected: EstimateResult | None) -> Iterator[str]:
+    """The sequence as one run beside the sum of its steps and the estimate, and what it says of itself."""
     if whole.time_s:
         steps = f"; the sum of its steps: {seconds(total, True)}" if total else ""
         status = "" if whole.status == "ok" else f" ({whole.status})"
-        yield f"the whole sequence as one run: {seconds(whole.time_s, True)}{status}{steps}"
+        yield f"the whole sequence as one run: {seconds(whole.time_s, True)}{status}{steps}{_expected(whole, expected)}"
     else:
         yield f"the whole sequence as one run: {whole.status}"
     yield from (f"the whole sequence: {text}" for text in whole.notes)
+
+
+def _expected(whole: MeasuredResult, found: EstimateResult | None) -> str:
+    if found is None or not found.time_s:
+        return ""
+    inside = "in" if found.low_s <= whole.time_s <= found.high_s else "outside"
+    ends = f"{seconds(found.low_s, True)} to {seconds(found.high_s, True)}"
+    return f"; estimated {seconds(found.time_s, True)} ({ends}, {inside} its band)"
 
 
 def _amdahl(rows: list[Row], spent: dict[str, float], total: float, name: Name) -> list[str]:

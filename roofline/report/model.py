@@ -52,13 +52,49 @@ class BoundResult:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterShare:
+    """What one set of parameters has to say in an estimate: kernels launched, device time, terms, and whose set it is.
+
+    ``terms`` are seconds before they overlap. ``prior`` tells that the set was fitted on another device.
+    """
+
+    kernels: int
+    time_s: float
+    terms: Mapping[str, float]
+    device: str
+    kind: str
+    source: str
+    prior: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class EstimateResult:
-    """What the hardware will really take, with a band (filled by the estimator)."""
+    """What the hardware will really take, and the band that 90 % of measurements fall into.
+
+    ``terms`` are seconds by name before they overlap, all kernels together. ``device_s`` is what the device needs,
+    ``host_s`` what the host needs to issue the ``kernels`` (0 under a graph); ``limiter`` is host where that decides, else
+    fixed, memory or compute, whichever has most of ``by_limiter_s``, in which host is the time that the device idles.
+    ``parameters`` are the sets used, by name. ``raised`` tells that the parameters gave less than the device can do.
+    """
 
     time_s: float
     low_s: float
     high_s: float
     terms: Mapping[str, float]
+    execution: str = "eager"
+    limiter: str | None = None
+    by_limiter_s: Mapping[str, float] = field(default_factory=dict)
+    kernels: int = 0
+    device_s: float = 0.0
+    host_s: float = 0.0
+    prior: bool = False
+    raised: bool = False
+    parameters: Mapping[str, ParameterShare] = field(default_factory=dict)
+
+    @property
+    def idle_share(self) -> float:
+        """How much of the time the device waits for the host."""
+        return 1 - self.device_s / self.time_s if self.time_s else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

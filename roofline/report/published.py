@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeGuard
 
+from roofline.report.accuracy import Accuracy
 from roofline.report.model import Report
 from roofline.report.shape import json_schema
+from roofline.spec.dataflow_keys import dataflow_record
 from roofline.spec.hardware import PROFILE
 from roofline.spec.workload import workload_record
 
@@ -13,6 +15,8 @@ SCHEMAS = {
     "hardware": "a hardware profile of roofline",
     "workload": "a workload of roofline",
     "report": "a report of roofline analyze",
+    "dataflow": "a dataflow of roofline",
+    "accuracy": "what roofline validate says of measured tables",
 }
 
 
@@ -22,8 +26,10 @@ def schema_of(what: str) -> dict[str, Any]:
         body = _extendable(PROFILE.json_schema())
     elif what == "workload":
         body = workload_record().json_schema()
+    elif what == "dataflow":
+        body = dataflow_record().json_schema()
     else:
-        body = json_schema(Report)
+        body = json_schema(Report if what == "report" else Accuracy)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMAS[what], **body}
 
 

@@ -13,6 +13,7 @@ from roofline.predict.compose import Schedule
 from roofline.predict.floor import floor_s
 from roofline.report.collectives import moved_bytes
 from roofline.report.counted import Counted
+from roofline.report.estimated import NO_ESTIMATES, Estimates
 from roofline.report.model import BoundResult, MeasuredResult, Row, arithmetic
 
 NO_HARDWARE = "no hardware profile was named; add -H NAME"
@@ -21,13 +22,19 @@ IMPOSSIBLE = (
     "faster than the {:.4g} s that the device needs at its highest clock: the count, the profile or the run is wrong (data that "
     "stays in the cache, a sparse peak, another device, a kernel that does not do all of the work)"
 )
-NO_ESTIMATE = "the estimate needs fitted parameters, which profiles do not carry yet"
 
 Placed = Mapping[str, tuple[Number, Value]]
 
 
-def row_of(c: Counted, hardware: Hardware | None, traffic: str, total: Schedule, measured: MeasuredResult | None = None) -> Row:
-    """The row of a step: its work, its bound, and its share of the whole."""
+def row_of(
+    c: Counted,
+    hardware: Hardware | None,
+    traffic: str,
+    total: Schedule,
+    measured: MeasuredResult | None = None,
+    estimated: Estimates = NO_ESTIMATES,
+) -> Row:
+    """The row of a step: its work, its bound, its estimate, and its share of the whole."""
     work, step = c.work, c.step
     placed = resource_work(work, hardware, traffic) if hardware else None
     flop = {e: scalar(placed[e][0] if placed else getattr(work.counts, e)) for e in COMPUTE}
@@ -49,7 +56,7 @@ def row_of(c: Counted, hardware: Hardware | None, traffic: str, total: Schedule,
         intensity_flop_per_byte=_intensity(flop, moved),
         ridge_flop_per_byte=_ridges(work, hardware) if hardware else dict.fromkeys(LEVELS),
         bound=_bound_result(c.bound) if c.bound else None,
-        estimate=None,
+        estimate=estimated.rows.get(step.id),
         measured=_measured(c, measured, placed, _floor(work, hardware, measured)),
         share=c.time_s / total.time_s if total.time_s else None,
         parameters=0 if step.tied_to else sum(int(scalar(t.elements)) for t in weights),
@@ -57,14 +64,16 @@ def row_of(c: Counted, hardware: Hardware | None, traffic: str, total: Schedule,
         cache_bytes=sum(scalar(t.bytes) for t in _tensors(c, "cache")),
         extra_memory_bytes=scalar(work.extra_memory_bytes),
         saved_bytes=sum(scalar(t.bytes) for t in step.op.saved()) if step.direction != "forward" else 0,
-        unavailable=_row_unavailable(c, hardware, total, measured is not None),
+        unavailable=_row_unavailable(c, hardware, total, measured is not None, estimated.missing),
     )
 
 
-def _row_unavailable(c: Counted, hardware: Hardware | None, total: Schedule, measured: bool) -> dict[str, str]:
-    why = {"estimate": NO_ESTIMATE}
+def _row_unavailable(
+    c: Counted, hardware: Hardware | None, total: Schedule, measured: bool, no_estimate: Mapping[str, str]
+) -> dict[str, str]:
+    why = {"estimate": no_estimate[c.step.id]} if c.step.id in no_estimate else {}
     if hardware is None:
-        why |= {"bound": NO_HARDWARE, "share": NO_HARDWARE}
+        why |= dict.fromkeys(("estimate", "bound", "share"), NO_HARDWARE)
     elif not total.time_s:
         why["share"] = NO_TIME
     if c.work.cached is None:

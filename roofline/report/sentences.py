@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from roofline.units import Dimension, format_quantity
 
 if TYPE_CHECKING:  # the sentences of `roofline amdahl` need neither operators nor the report
-    from roofline.report.model import BoundResult, Headline, Memory, Report, Row
+    from roofline.report.model import BoundResult, EstimateResult, Headline, Memory, Report, Row
 
 
 def percent(share: float) -> str:
@@ -58,6 +58,45 @@ def headline(found: Headline) -> list[str]:
     return lines
 
 
+LIMITERS = {"host": "host launches", "fixed": "fixed costs of kernels", "memory": "memory", "compute": "compute"}
+"""What decides an estimate, in words."""
+
+
+def estimate(found: EstimateResult, bound_s: float | None) -> list[str]:
+    """What it will take, against the bound and why; the verdict launch-bound; and whose parameters say so where they are priors."""
+    against = f", {times(found.time_s / bound_s)} its bound of {_time(bound_s)}" if bound_s else ""
+    shares = ", ".join(f"{LIMITERS[name]} {percent(t / found.time_s)}" for name, t in found.by_limiter_s.items())
+    lines = [
+        f"Estimated {_time(found.time_s)} ({_time(found.low_s)} to {_time(found.high_s)} in 90 % of runs){against}; "
+        f"{plural(found.kernels, 'kernel')} launched ({found.execution}); {shares or 'nothing'} of the time."
+    ]
+    if found.limiter == "host":
+        lines.append(
+            f"Launch-bound: the host needs {_time(found.host_s)} to issue {plural(found.kernels, 'kernel')}, and the device idles "
+            f"{percent(found.idle_share)} of the time; without the host it would take {_time(found.device_s)}."
+        )
+    priors = dict.fromkeys(share.device for share in found.parameters.values() if share.prior)
+    if priors:
+        lines.append(f"The estimate uses priors, parameters fitted on {' and '.join(priors)}: its band is wider for that.")
+    return lines
+
+
+def estimate_terms(found: EstimateResult) -> list[str]:
+    """The estimate by parameter set: its kernels, their time, the terms before they overlap, and where the set comes from."""
+    lines = []
+    for name, share in found.parameters.items():
+        parts = ", ".join(f"{term} {_time(t)}" for term, t in share.terms.items() if t)
+        origin = f"{share.kind} on {share.device}{' (a prior here)' if share.prior else ''}: {share.source}"
+        lines.append(f"{name} x{share.kernels}: {_time(share.time_s)} ({parts or 'nothing'}); {origin}")
+    if found.host_s:
+        lines.append(f"the slower of device {_time(found.device_s)} (gaps between launches included) and host {_time(found.host_s)}")
+    return [*lines, f"estimate = {_time(found.time_s)}, {_time(found.low_s)} to {_time(found.high_s)}"]
+
+
+def _time(value: float) -> str:
+    return format_quantity(value, Dimension.SECONDS, ascii=True)
+
+
 def memory(found: Memory) -> str:
     """Whether it fits, and by how much not."""
     need = _bytes(found.needed_bytes)
@@ -78,19 +117,39 @@ def _bytes(value: float) -> str:
 
 def closing(report: Report) -> list[str]:
     """All sentences of a report, memory first."""
-    lines = [memory(report.totals.memory)]
-    if report.totals.headline:
-        lines += headline(report.totals.headline)
+    totals = report.totals
+    lines = [memory(totals.memory)]
+    if totals.estimate:
+        lines += estimate(totals.estimate, totals.bound.time_s if totals.bound else None)
+    if totals.headline:
+        lines += headline(totals.headline)
     return lines
 
 
 def explain(report: Report) -> list[str]:
-    """Every convention in force, and the arithmetic of the row that takes longest."""
+    """Every convention in force, the arithmetic of the row with the longest bound, and the terms of the estimates."""
     lines = ["Conventions:"] + [f"  {name}: {text}" for name, text in report.conventions.items()]
     rows = [r for r in report.rows if r.bound]
     if rows:
         row = max(rows, key=lambda r: r.bound.time_s * r.repeat if r.bound else 0)
         lines += ["", f"Arithmetic of {row.id}, one execution:"] + [f"  {line}" for line in _arithmetic(row)]
+    return lines + _estimated(report)
+
+
+def _estimated(report: Report) -> list[str]:
+    """The estimate of each row, and of the whole, in its terms, or why there is none."""
+    if report.hardware is None:
+        return []
+    lines = [""]
+    for row in report.rows:
+        if row.estimate:
+            lines += [f"Estimate of {row.id}, one execution ({row.estimate.execution}):"]
+            lines += [f"  {line}" for line in estimate_terms(row.estimate)]
+        else:
+            lines.append(f"No estimate of {row.id}: {row.unavailable.get('estimate', 'not given')}")
+    whole = report.totals.estimate
+    if whole and len(report.rows) > 1:
+        lines += [f"Estimate of the whole, all repetitions ({whole.execution}):", *(f"  {line}" for line in estimate_terms(whole))]
     return lines
 
 

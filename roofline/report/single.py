@@ -9,7 +9,7 @@ from roofline.predict.tile import TileCycles, tile_cycles
 from roofline.report.collectives import bandwidths
 from roofline.report.columns import intensity, seconds
 from roofline.report.model import Report, Row
-from roofline.report.sentences import divisions, percent, plural, resource
+from roofline.report.sentences import divisions, estimate, estimate_terms, percent, plural, resource
 from roofline.units import Dimension, format_quantity
 from roofline.workload.workload import Step
 
@@ -43,7 +43,15 @@ def _bound(row: Row, report: Report) -> list[str]:
     peak = b.per_resource_s.get("tensor") or b.per_resource_s.get("vector")
     if peak and b.time_s:
         found.append(f"  at most {percent(peak / b.time_s)} of the compute peak")
-    return found + _measured(row)
+    return found + _estimate(row, report) + _measured(row)
+
+
+def _estimate(row: Row, report: Report) -> list[str]:
+    """What it will take, its terms, and whose parameters; or why that is not known."""
+    if row.estimate is None:  # of a profile that carries no parameters at all, none was to be expected
+        return [f"No estimate: {row.unavailable.get('estimate', 'not given')}"] if "estimate" in report.conventions else []
+    said = estimate(row.estimate, row.bound.time_s if row.bound else None)
+    return said[:1] + [f"  {line}" for line in estimate_terms(row.estimate)[:-1]] + said[1:]
 
 
 def _measured(row: Row) -> list[str]:

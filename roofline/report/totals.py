@@ -11,20 +11,26 @@ from roofline.ops.base import Op
 from roofline.predict.bound import COMPUTE
 from roofline.predict.compose import Schedule, schedule
 from roofline.report.counted import Counted
+from roofline.report.estimated import NO_ESTIMATES, Estimates
 from roofline.report.model import Headline, MeasuredResult, Memory, Row, TotalBound, Totals, arithmetic
-from roofline.report.rows import NO_ESTIMATE, NO_HARDWARE, NO_TIME
+from roofline.report.rows import NO_HARDWARE, NO_TIME
 
 
 def totals_of(
-    counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardware | None, total: Schedule, whole: MeasuredResult | None = None
+    counted: Sequence[Counted],
+    rows: Sequence[Row],
+    hardware: Hardware | None,
+    total: Schedule,
+    whole: MeasuredResult | None = None,
+    estimated: Estimates = NO_ESTIMATES,
 ) -> Totals:
     """Sums over all steps and repetitions, and what binds the whole."""
     flop = {e: sum(r.flop[e] * r.repeat for r in rows) for e in COMPUTE}
     moved = {level: sum(r.bytes[level] * r.repeat for r in rows) for level in LEVELS}
     links = sorted({name for r in rows for name in r.link_bytes})
-    why = {"estimate": NO_ESTIMATE}
+    why = {"estimate": estimated.total_missing} if estimated.total_missing else {}
     if hardware is None:
-        why |= {"bound": NO_HARDWARE, "headline": NO_HARDWARE}
+        why |= dict.fromkeys(("estimate", "bound", "headline"), NO_HARDWARE)
     elif not total.time_s:
         why["headline"] = NO_TIME
     measured = _achieved(whole or _total_measured(rows), rows, flop, moved)
@@ -40,7 +46,7 @@ def totals_of(
         parameters=sum(r.parameters * r.repeat for r in rows),
         memory=_memory(counted, rows, hardware),
         bound=_total_bound(counted, total) if hardware else None,
-        estimate=None,
+        estimate=estimated.total,
         measured=measured,
         headline=_headline(counted, total) if hardware and total.time_s else None,
         unavailable=why,

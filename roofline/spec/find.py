@@ -7,6 +7,7 @@ Shipped files lie in the top-level folders ``hardware_specs`` and ``workloads`` 
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -41,7 +42,7 @@ def _listing(folders_: tuple[Path, ...]) -> dict[str, Path]:
     for folder in folders_:
         if folder.is_dir():
             for path in sorted(folder.rglob("*")):
-                if path.suffix in SUFFIXES and path.is_file():
+                if path.suffix in SUFFIXES and path.is_file() and path.parent.name != "dataflows":
                     found.setdefault(path.stem, path)
     return found
 
@@ -54,6 +55,41 @@ def hardware_names() -> list[str]:
 def workload_names() -> list[str]:
     """All workload names that can be found, sorted."""
     return sorted(_listing(folders("workloads")))
+
+
+@lru_cache(maxsize=16)
+def _dataflows(folders_: tuple[Path, ...]) -> dict[str, Path]:
+    """Dataflow files by stem, in the folder ``dataflows`` of each folder of workloads."""
+    found: dict[str, Path] = {}
+    for folder in folders_:
+        for path in sorted((folder / "dataflows").glob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                found.setdefault(path.stem, path)
+    return found
+
+
+def dataflow_names() -> list[str]:
+    """All dataflow names that can be found, sorted: ``attention:flash2`` lies in ``attention_flash2.yaml``."""
+    return sorted(":".join(name.rsplit("_", 1)) for name in _dataflows(folders("workloads")))
+
+
+def find_dataflow(name: str) -> Path:
+    """The dataflow's file; a path is taken as it is, another name of a dataflow (its key ``also``) leads to it.
+
+    Raises:
+        UsageError: no such name; the message names the nearest.
+    """
+    if is_path(name):
+        return Path(name)
+    found = _dataflows(folders("workloads"))
+    stem = name.replace(":", "_")
+    if stem in found:
+        return found[stem]
+    for path in found.values():
+        other = re.search(r"^also: *\[(.*)\]", path.read_text(encoding="utf-8"), re.MULTILINE)
+        if other and name in [word.strip() for word in other[1].split(",")]:
+            return path
+    raise UsageError(f"unknown dataflow '{name}'; {did_you_mean(name, dataflow_names())}")
 
 
 def is_path(name: str) -> bool:

@@ -17,6 +17,7 @@ from roofline.errors import InputError, did_you_mean
 from roofline.hardware.profile import KINDS, LEVELS, Absent, Figure, Hardware, Level, Link, Value
 from roofline.spec.ceilings import MEASURED
 from roofline.spec.find import find_hardware, hardware_names, is_path
+from roofline.spec.fitted import FittedType, PriorName, Stated, sets_of, take_sets
 from roofline.spec.kind import require
 from roofline.spec.reader import INVALID, Reader, expression_value
 from roofline.spec.schema import (
@@ -234,6 +235,8 @@ PROFILE = Record(
         Key("power", Record("power", (_optional("tdp", FigureType(Dimension.WATTS), "board power limit"),)), "power"),
         Key("price", Record("price", (_optional("hour", FigureType(Dimension.USD_PER_HOUR), "rent"),)), "cost"),
         Key("measured", MEASURED, "what this device was measured to reach, beside the published figures"),
+        Key("fitted", FittedType(), "parameters of the models of kernels, fitted to measurements, by model.variant.library.dtype"),
+        Key("priors", ListOf(PriorName()), "profiles whose fitted sets serve where this one has none of that name"),
     ),
 )
 
@@ -247,22 +250,24 @@ def load_hardware(name: str) -> Hardware:
         UsageError: no profile of that name; the message names the nearest.
     """
     path = find_hardware(name)
-    node = _merged(path, (path,))
+    node, sets = _merged(path, (path,))
     reader = Reader()
     _read_names(node, reader)
     values = PROFILE.read(node, reader)
     if values is not INVALID:
         _check(values, node, reader)
     reader.finish()
-    return _build(values, str(path))
+    return _build(values, str(path), sets)
 
 
-def _merged(path: Path, chain: tuple[Path, ...]) -> MapNode:
-    node = require(parse(read_source(path)), "a hardware profile")
+def _merged(path: Path, chain: tuple[Path, ...]) -> tuple[MapNode, dict[str, Stated]]:
+    """The profile over what it extends, and its fitted sets, each replaced whole and still that of its own file."""
+    node, sets = take_sets(read_source(path))
     if "extends" not in node.entries:
-        return node
+        return node, sets
     base = _base(node.entries["extends"].value, chain)
-    return _overlay(_merged(base, (*chain, base)), node)
+    below, inherited = _merged(base, (*chain, base))
+    return _overlay(below, node), {**inherited, **sets}
 
 
 def extended_name(path: str) -> str | None:
@@ -354,8 +359,9 @@ def _check_sources(node: Node, known: set[str], reader: Reader) -> None:
             _check_sources(entry.value, known, reader)
 
 
-def _build(values: dict[str, Any], path: str) -> Hardware:
+def _build(values: dict[str, Any], path: str, sets: dict[str, Stated]) -> Hardware:
     engines, processors = values["engines"], values["processors"]
+    fitted, priors = sets_of(sets, values.get("priors", ()), values["sources"])
     return Hardware(
         **{k: values[k] for k in ("name", "vendor", "product", "architecture", "match", "sources", "clocks")},
         processor_label=processors["label"],
@@ -370,6 +376,8 @@ def _build(values: dict[str, Any], path: str) -> Hardware:
         power=values.get("power", {}),
         price=values.get("price", {}),
         measured=values.get("measured", {}),
+        fitted=fitted,
+        priors=priors,
         notes=values.get("notes"),
         path=path,
     )

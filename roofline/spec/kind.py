@@ -1,4 +1,4 @@
-"""Telling a workload from a hardware profile and from a report by what is in the file."""
+"""Telling a workload, a hardware profile, a report and a dataflow apart by what is in the file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ _MARKS = {
     "a workload": frozenset({"steps", "params", "execution", "expect"}),
     "a hardware profile": frozenset({"engines", "levels", "processors", "vendor", "extends", "match", "clocks"}),
     "a report": frozenset({"tool", "rows", "totals", "conventions", "reports"}),
+    "a dataflow": frozenset({"tensors", "kernels", "tiles", "let"}),
 }
 """Keys that no other kind of file has."""
 
@@ -16,11 +17,12 @@ _USES = {
     "a workload": "analyze it with 'roofline analyze FILE -H PROFILE'",
     "a hardware profile": "name it with -H, or see it with 'roofline hardware show FILE'",
     "a report": "compare it with another by 'roofline diff BASE HEAD'",
+    "a dataflow": "see it with 'roofline dataflow show FILE -H PROFILE'",
 }
 
 
 def kind_of(node: Node) -> str | None:
-    """``a workload``, ``a hardware profile`` or ``a report``, by most keys; None where they do not tell."""
+    """``a workload``, ``a hardware profile``, ``a report`` or ``a dataflow``, by most keys; None where they do not tell."""
     keys = node.entries.keys() if isinstance(node, MapNode) else ()
     counts = {kind: len(marks & set(keys)) for kind, marks in _MARKS.items()}
     first, second, *_ = sorted(counts, key=lambda kind: -counts[kind])

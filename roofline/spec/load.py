@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from roofline.dataflow.form import Dataflow
 from roofline.hardware.profile import Hardware
+from roofline.spec.dataflow import load_dataflow
+from roofline.spec.fitted import complete
 from roofline.spec.hardware import load_hardware
 from roofline.spec.kind import kind_of
 from roofline.spec.source import parse, read_source
@@ -10,12 +13,17 @@ from roofline.spec.workload import load_workload
 from roofline.workload.workload import Workload
 
 
-def load_any(path: str) -> Hardware | Workload:
-    """The workload or the profile in that file; ``-`` is standard input.
+def load_any(path: str) -> Hardware | Workload | Dataflow:
+    """The workload, the profile or the dataflow in that file, all of it read; ``-`` is standard input.
 
     Raises:
         InputError: problems in the file.
     """
-    if kind_of(parse(read_source(path))) == "a hardware profile":
-        return load_hardware(path)
+    kind = kind_of(parse(read_source(path)))
+    if kind == "a hardware profile":
+        found = load_hardware(path)
+        complete(found.fitted)
+        return found
+    if kind == "a dataflow":
+        return load_dataflow(path)
     return load_workload(path)

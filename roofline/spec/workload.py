@@ -215,7 +215,7 @@ def read_workload(source: Source, overrides: Sequence[str] = ()) -> Workload:
 
 
 def one_step(op: str, settings: Sequence[str]) -> Workload:
-    """The workload of a single step given as ``key=value`` words, as on a command line.
+    """The workload of a single step given as ``key=value`` words, as on a command line; ``execution`` is the workload's.
 
     Raises:
         InputError: a word that is not a key of the step, or a value that does not fit it.
@@ -236,6 +236,7 @@ def one_step(op: str, settings: Sequence[str]) -> Workload:
     top = {
         "schema": _entry(words, "schema", Scalar(words, Mark(1, 1), str(SCHEMA), False)),
         "name": _entry(words, "name", Scalar(words, Mark(1, 1), op, False)),
+        **({"execution": entries.pop("execution")} if "execution" in entries else {}),
         "steps": _entry(words, "steps", ListNode(words, Mark(1, 1), (MapNode(words, Mark(1, 1), entries),))),
     }
     return _read(MapNode(words, Mark(1, 1), top), words)

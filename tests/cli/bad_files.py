@@ -53,7 +53,7 @@ WORKLOADS: list[Case] = [
     (
         "implementation: naive",
         "implementation: flesh",
-        ["15:21: unknown value 'flesh'; did you mean 'flash' or 'flash1'? (known: flash, flash1, nai"],
+        ["15:21: unknown value 'flesh'; did you mean 'flash' or 'flash1'? (known: flash, flash1, cudnn, efficient, naive)"],
     ),
     ("implementation: naive", "causal: yes", ["15:13: 'yes' is not true or false; write true or false (here true)"]),
     ("implementation: naive", "causal: 'true'", ["15:13: 'true' stands in quotes; write true without them (write true or false)"]),

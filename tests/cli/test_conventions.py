@@ -42,7 +42,7 @@ VIEWS = [
     ["validate", "w.yaml"],
     ["schema", "report"],
 ]
-HELPS = [["--help"], *([c, "--help"] for c in ("analyze", "amdahl", "diff", "op", "validate", "schema", "hardware", "operators"))]
+HELPS = [["--help"], *([c, "--help"] for c in ("analyze", "amdahl", "diff", "op", "fit", "validate", "schema", "hardware", "operators"))]
 HELPS += [["hardware", c, "--help"] for c in ("list", "show", "compare")] + [["operators", c, "--help"] for c in ("list", "show")]
 
 

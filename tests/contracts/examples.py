@@ -35,7 +35,11 @@ EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
         {"rows": 300, "cols": 1000},
         {"rows": 300, "cols": 200000, "implementation": "online"},
     ),
-    "layernorm": ({"rows": 300, "cols": 768, "residual": True}, {"rows": 300, "cols": 200000, "bias": False}),
+    "layernorm": (
+        {"rows": 300, "cols": 768, "residual": True},
+        {"rows": 300, "cols": 200000, "bias": False},
+        {"rows": 300, "cols": 768, "residual": True, "implementation": "unfused"},
+    ),
     "rmsnorm": ({"rows": 300, "cols": 768}, {"rows": 300, "cols": 200000, "residual": True}),
     "elementwise": (
         {"function": "gelu", "elements": 4096},
@@ -69,6 +73,23 @@ EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
             "kernel_w": 1,
         },
     ),
+    "fft_conv": (
+        {"batch": 4, "channels": 64, "seq": 4096},
+        {"batch": 4, "channels": 64, "seq": 1000, "kernel_len": 64, "fft_len": 1100, "gated": True, "dtype": "fp32"},
+        {"batch": 1, "channels": 16, "seq": 131072, "dtype": "fp32", "spectrum": True},
+        {"batch": 4, "channels": 64, "seq": 4096, "implementation": "flash", "gated": True, "real_packing": True},
+        {"batch": 4, "channels": 64, "seq": 1024, "implementation": "flash", "padding": "circular", "order": 2, "spectrum": True},
+        {"batch": 4, "channels": 64, "seq": 1048576, "implementation": "flash", "padding": "circular", "gated": True},
+    ),
+    "monarch": (
+        {"rows": 300, "n": 1024},
+        {"rows": 300, "n": 4096, "order": 3},
+        {"rows": 300, "n": 16384, "implementation": "fused"},
+    ),
+    "m2": (
+        {"batch": 4, "seq": 1024, "hidden": 768},
+        {"batch": 4, "seq": 1024, "hidden": 768, "implementation": "cufft", "projections": False, "ffn": 768, "blocks": 1},
+    ),
     "adamw": ({"parameters": 4096}, {"parameters": 4096, "master": True}),
     "all_reduce": (
         {"size": 12288, "ranks": 4, "over": "nvlink"},
@@ -99,6 +120,9 @@ GROWS_WITH = {
     "transpose": "rows",
     "copy": "elements",
     "conv2d": "batch",
+    "fft_conv": "channels",
+    "monarch": "rows",
+    "m2": "batch",
     "adamw": "parameters",
     "all_reduce": "size",
     "all_gather": "size",

@@ -187,7 +187,7 @@ STATISTICS = {"mean", "rstd", "lse", "log_sum", "index"}
 def test_what_is_saved_is_read_by_the_backward_pass(op):
     """Memory is not kept for nothing."""
     read = {t.name for back in op.backward() for p in back.passes() for t in p.reads}
-    products = {"gemm", "batched_gemm"}  # their gradients are products whose operands have names of their own
+    products = {"gemm", "batched_gemm", "monarch", "m2"}  # their gradients are products whose operands have names of their own
     assert op.name in products or not op.backward() or {t.name for t in op.saved()} - {"lse", "o"} <= read
 
 
@@ -206,7 +206,7 @@ def test_counts_are_never_negative(name, data):
     for work in all_work(op):
         groups = (work.counts, work.compulsory, work.tiled, work.cached)
         assert all(n >= 0 for g in groups for n in asdict(g).values())
-        assert work.cached.hbm <= work.tiled.hbm
+        assert work.cached.hbm <= work.tiled.hbm * (1 + 4e-16)  # a count beyond 2^53 that is a float is rounded, one that is not is exact
         assert min([work.useful_flop, work.extra_memory_bytes, work.kernels, *work.link_bytes.values()]) >= 0
         assert bound(work, H100).time_s >= 0
 

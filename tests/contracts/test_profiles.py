@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
+from roofline.fit.band import FEWEST
 from roofline.hardware.profile import KINDS, Absent, Figure, Hardware, si
 from roofline.report.hardware_view import figures
 from roofline.spec.find import shipped
+from roofline.spec.fitted import complete
 from roofline.spec.hardware import load_hardware
 
 FILES = sorted(shipped("hardware_specs").rglob("*.yaml"))
@@ -128,8 +130,26 @@ def test_every_figure_has_a_source_and_a_kind(path):
 @every_file
 def test_no_source_is_stated_for_nothing(path):
     """A source of the file is used by a figure of it."""
-    used = {v.source for v in known(load(path.stem)).values()}
+    hardware = load(path.stem)
+    used = {v.source for v in known(hardware).values()} | {s.source for s in hardware.fitted.values()}
     assert set(yaml.safe_load(path.read_text(encoding="utf-8")).get("sources", {})) <= used
+
+
+@every_file
+def test_every_parameter_set_has_a_source_a_kind_and_a_date(path):
+    """All that its model declares, in range; whose it is, from how many rows, and how far it may be believed."""
+    hardware = load(path.stem)
+    complete(hardware.fitted, hardware.priors)
+    for name, found in hardware.fitted.items():
+        assert found.kind == "fitted", name
+        assert len(hardware.sources[found.source]) > 10, name
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.date), name
+        assert found.rows > 0, name
+        held = re.match(r"(\d+) rows? held out", found.note or "")
+        assert bool(found.band) == (held is None or int(held[1]) >= FEWEST), name
+        assert found.device in {f.stem for f in FILES}, name
+    for name, found in hardware.priors.items():
+        assert found.device != hardware.name, name
 
 
 @every_file

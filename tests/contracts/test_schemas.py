@@ -19,7 +19,7 @@ from roofline.spec.hardware import load_hardware
 
 DOCS = shipped("docs") / "schema"
 PROFILES = sorted(shipped("hardware_specs").rglob("*.yaml"))
-WORKLOADS = sorted(shipped("workloads").rglob("*.yaml"))
+WORKLOADS = sorted(shipped("workloads").glob("*.yaml"))
 HARDWARE = Draft202012Validator(schema_of("hardware"))
 WORKLOAD = Draft202012Validator(schema_of("workload"))
 

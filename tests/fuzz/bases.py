@@ -1,9 +1,10 @@
-"""Texts that the fuzz test spoils: a workload with an operator of every family, profiles as shipped, a report."""
+"""Texts that the fuzz test spoils: a workload with an operator of every family, profiles, a dataflow, a measured table, a report."""
 
 from __future__ import annotations
 
 import json
 
+from roofline.predict.estimate.catalog import declared, model_named
 from roofline.report.build import analyze
 from roofline.report.store import to_json
 from roofline.spec.find import shipped
@@ -42,7 +43,7 @@ steps:
     measured: 12 ms
   - {id: norm, op: rmsnorm, rows: tokens, cols: d_model, repeat: 48}
   - {id: rope, op: rotary, tokens: tokens, heads: heads, head_dim: 64}
-  - {id: act, op: swiglu, rows: tokens, cols: 4 * d_model, after: [qkv, norm]}
+  - {id: act, op: swiglu, rows: tokens, cols: 4 * d_model, after: [qkv, norm], packed: false}
   - {id: gelu, op: elementwise, function: gelu, elements: tokens * d_model, after: act}
   - {id: soft, op: softmax, rows: tokens, cols: seq}
   - {id: conv, op: conv2d, batch: 32, in_channels: 64, height: 56, width: 56, out_channels: 64, kernel: 3, padding: 1}
@@ -70,6 +71,43 @@ JSON_WORKLOAD = json.dumps(
 def profile(name: str) -> str:
     """The text of a shipped profile."""
     return next(shipped("hardware_specs").rglob(f"{name}.yaml")).read_text(encoding="utf-8")
+
+
+TABLE = """\
+# measured by nobody
+# source: nowhere
+rows,cols,dtype,time_us,eager_us
+64,1024,bf16,2.5,12
+4096,8192,bf16,60.25,61
+1,7,fp32,1.9,
+8192,50257,fp16,1000,1001
+"""
+"""A measured table of softmaxes."""
+
+
+def dataflow(name: str) -> str:
+    """The text of a shipped dataflow."""
+    return next(shipped("workloads").rglob(f"{name}.yaml")).read_text(encoding="utf-8")
+
+
+def fitted_profile() -> str:
+    """A profile that is hardly more than parameter sets of its own and the names of those whose sets it takes else."""
+    lines = [
+        "extends: h100-pcie",
+        "name: mine",
+        "match: []",
+        "priors: [h100-sxm, h200-sxm]",
+        "sources:",
+        "  mine: a table of mine",
+        "fitted:",
+    ]
+    for name in ("host.torch", "product.gemm.torch.bf16", "stream.elementwise.torch.any", "stream.any.torch.any"):
+        model = model_named(name.split(".")[0])
+        assert model is not None
+        values = ", ".join(f"{p.name}: {p.start!r}" for p in declared(model, name))
+        lines += [f"  {name}:", "    kind: fitted", "    source: mine", "    date: 2026-11-29", "    rows: 12"]
+        lines += ["    band: {launch: [0.9, 1.1], memory: [0.8, 1.3]}", f"    parameters: {{{values}}}", "    note: 4 rows held out"]
+    return "\n".join(lines) + "\n"
 
 
 def report(device: str | None = "h100-sxm") -> str:

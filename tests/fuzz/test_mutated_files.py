@@ -1,4 +1,4 @@
-"""More than two thousand spoiled files: each is read or refused, within a second, and never ends in a traceback.
+"""Three thousand spoiled files: each is read or refused, within a second, and never ends in a traceback.
 
 The same files every time; ``ROOFLINE_FUZZ_SCALE=20`` tries other ones, and that many times more.
 """
@@ -16,21 +16,26 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from roofline.cli.app import app
+from roofline.dataflow.account import account, device_of
 from roofline.errors import RooflineError
+from roofline.fit.accuracy import accuracy
+from roofline.fit.tables import read_table
 from roofline.report.build import analyze
 from roofline.report.diff import compare
 from roofline.report.expect import check
 from roofline.report.gates import judge
 from roofline.report.store import load_report, to_json
+from roofline.spec.dataflow import load_dataflow
+from roofline.spec.fitted import complete
 from roofline.spec.hardware import load_hardware
 from roofline.spec.load import load_any
 from roofline.spec.source import Source
 from roofline.spec.workload import load_workload, read_workload
 
-from .bases import JSON_WORKLOAD, WORKLOAD, profile, report
+from .bases import JSON_WORKLOAD, TABLE, WORKLOAD, dataflow, fitted_profile, profile, report
 from .mutations import mutated
 
-WORKLOADS, PROFILES, REPORTS, COMMANDS = 1000, 700, 400, 300
+WORKLOADS, PROFILES, REPORTS, COMMANDS, FITTED, DATAFLOWS, TABLES = 1000, 700, 400, 300, 300, 200, 200
 SCALE = int(os.environ.get("ROOFLINE_FUZZ_SCALE", "0"))
 MOST_SECONDS = 1.0
 
@@ -38,6 +43,8 @@ DEVICE = load_hardware("h100-sxm")
 BLOCK = read_workload(Source("w.yaml", WORKLOAD))
 FULL_REPORT, COUNT_REPORT = report(), report(None)
 PROFILE_TEXTS = [profile(n) for n in ("h100-sxm", "h100-pcie", "mi300x", "x86-server")]
+DATAFLOW_TEXTS = [dataflow(n) for n in ("gemm_smem", "softmax_online", "attention_flash2")]
+MACHINE = device_of(DEVICE, "bf16")
 
 
 def examples(count: int) -> settings:
@@ -76,7 +83,17 @@ def use_workload(path: str) -> None:
 
 
 def use_profile(path: str) -> None:
-    to_json(analyze(BLOCK, load_hardware(path)))
+    hardware = load_hardware(path)
+    to_json(analyze(BLOCK, hardware))
+    complete(hardware.fitted)
+
+
+def use_dataflow(path: str) -> None:
+    account(load_dataflow(path, (), MACHINE.names), MACHINE)
+
+
+def use_table(path: str) -> None:
+    accuracy([read_table(path)], DEVICE)
 
 
 def use_report(path: str) -> None:
@@ -97,6 +114,24 @@ def test_a_spoiled_workload_is_analyzed_or_refused(folder: Path, data: bytes) ->
 @examples(PROFILES)
 def test_a_spoiled_profile_is_used_or_refused(folder: Path, data: bytes) -> None:
     survives(folder / "h.yaml", data, use_profile)
+
+
+@given(data=mutated([fitted_profile()]))
+@examples(FITTED)
+def test_spoiled_parameters_are_used_or_refused(folder: Path, data: bytes) -> None:
+    survives(folder / "h.yaml", data, use_profile)
+
+
+@given(data=mutated(DATAFLOW_TEXTS))
+@examples(DATAFLOWS)
+def test_a_spoiled_dataflow_is_counted_or_refused(folder: Path, data: bytes) -> None:
+    survives(folder / "d.yaml", data, use_dataflow)
+
+
+@given(data=mutated([TABLE]))
+@examples(TABLES)
+def test_a_spoiled_table_is_held_against_or_refused(folder: Path, data: bytes) -> None:
+    survives(folder / "softmax.csv", data, use_table)
 
 
 @given(data=mutated([FULL_REPORT, COUNT_REPORT]))
@@ -144,7 +179,13 @@ def test_unspoiled_files_are_taken_by_every_reader(folder: Path) -> None:
         Path(name).write_text(text, encoding="utf-8")
         use(name)
         load_any(name)
-    for text in PROFILE_TEXTS:
+    for text in DATAFLOW_TEXTS:
+        Path("d.yaml").write_text(text, encoding="utf-8")
+        use_dataflow("d.yaml")
+        load_any("d.yaml")
+    Path("softmax.csv").write_text(TABLE, encoding="utf-8")
+    use_table("softmax.csv")
+    for text in (*PROFILE_TEXTS, fitted_profile()):
         Path("h.yaml").write_text(text, encoding="utf-8")
         use_profile("h.yaml")
     Path("kept.json").write_text(FULL_REPORT, encoding="utf-8")

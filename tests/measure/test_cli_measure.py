@@ -83,7 +83,8 @@ class TestFormats:
         lines = result.stdout.splitlines()
         assert result.exit_code == 0, result.stderr
         assert lines[0] == "tiny measured on Fake device"
-        assert " ".join(lines[1].split()) == "step kernel binds bound measured 95 % n achieved of roof SM MHz W error status"
+        heads = "step kernel binds bound estimate band in band measured 95 % n achieved of roof SM MHz W error status"
+        assert " ".join(lines[1].split()) == heads
         assert lines[2].split()[:2] == ["up", "gemm"]
         assert any(line.startswith("the whole sequence as one run: 50.00 us; the sum of its steps: 50.00 us") for line in lines)
         assert lines[-1].startswith("up takes 60.0 % of the measured time; at its bound")

@@ -53,7 +53,7 @@ def test_what_could_not_be_measured_is_a_comment_on_one_line() -> None:
 def test_attention_rows_name_pass_and_implementation() -> None:
     case = next(c for c in GPU_CASES if c.kernel == "decode")
     header = tables([Timed(case=case, result=RESULT)], [])["attention"].splitlines()[0]
-    assert header.startswith("batch,heads,kv_heads,q_len,kv_len,head_dim,causal,pass,implementation,dtype,time_us")
+    assert header.startswith("batch,heads,kv_heads,q_len,kv_len,head_dim,causal,pass,implementation,scale_pass,dtype,time_us")
 
 
 def test_a_real_case_runs_on_the_cpu_and_a_broken_one_does_not_end_the_list() -> None:

@@ -112,7 +112,7 @@ def prepared(name, op, direction="forward"):
         ("gemm", Gemm(m=2, n=2, k=2, dtype="int32"), "forward", UsageError, "does not run in int32"),
         ("copy", Copy(dtype="int8", elements=8), "backward", UsageError, "no backward pass"),
         ("gemm", Gemm(m=2, n=2, k=2, dtype="tf32"), "forward", MissingCapabilityError, "CUDA device"),
-        ("cudnn", Attention(**{**ATTENTION, "dtype": "bf16"}), "forward", MissingCapabilityError, "CUDA device"),
+        ("cudnn", Attention(**{**ATTENTION, "dtype": "bf16", "implementation": "cudnn"}), "forward", MissingCapabilityError, "CUDA device"),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_runs(name, op, direction, error, words):

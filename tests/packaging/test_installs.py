@@ -149,7 +149,7 @@ def test_the_metadata_says_what_it_is(built):
     names = {re.split(r"[^A-Za-z0-9_-]", r)[0].lower() for r in needed}
     assert len(names) <= 7
     assert names <= {"typer", "rich", "pyyaml", "numpy", "nvidia-ml-py", "platformdirs", "msgspec"}
-    assert set(found.get_all("Provides-Extra")) == {"measure", "test", "dev"}
+    assert set(found.get_all("Provides-Extra")) == {"measure", "fit", "test", "dev"}
 
 
 def test_the_console_script_is_the_entry_point(built):

@@ -21,12 +21,13 @@ def test_compulsory_reads_are_read_from_memory(case: Case) -> None:
 def test_compulsory_bytes_reach_memory_but_for_what_l2_holds_at_the_end(case: Case) -> None:
     assert case.compulsory == case.reads + case.writes
     assert case.compulsory - case.left_in_l2 <= case.counters.dram
-    assert case.writes - case.counters.written <= 0.5 * case.machine.l2_bytes  # no more than half of L2 was ever seen dirty
+    # No more than half of L2 was ever seen dirty: at the end, and where a copy that is no kernel wrote back what came before it.
+    assert case.writes - case.counters.written <= 0.5 * case.machine.l2_bytes * (2 if case.unseen else 1)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_compulsory_bytes_pass_through_l2(case: Case) -> None:
-    assert 0 < case.work.compulsory.l2 <= case.counters.l2
+    assert 0 < case.compulsory_l2 <= case.counters.l2
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -39,9 +40,9 @@ def test_cached_bytes_lie_within_a_quarter_of_the_counters(case: Case) -> None:
 
 def test_the_promise_of_a_quarter_covers_every_kind_named() -> None:
     held = [case for case in cases() if case.held_to_25_percent]
-    assert {case.kind for case in held} == {"gemm", "flash", "naive", "add", "gelu", "softmax", "layernorm", "rmsnorm"}
+    assert {case.kind for case in held} == {"gemm", "flash", "naive", "add", "gelu", "softmax", "layernorm", "rmsnorm", "fftconv"}
     assert any(case.op.causal for case in held if case.kind == "flash")  # type: ignore[attr-defined]
-    assert len(held) == 22
+    assert len(held) == 23
 
 
 @pytest.mark.parametrize("name", list(OUTSIDE_25_PERCENT))
@@ -61,9 +62,17 @@ def test_the_tensor_cores_did_the_counted_flop(case: Case) -> None:
         assert counted == case.counters.tensor_flop
 
 
+def test_a_convolution_by_fft_is_counted_to_a_hundredth() -> None:
+    """Spectra of 25 MB that every sequence reads again do not stay in 50 MiB of L2; read once, 9 % would lack."""
+    (case,) = (c for c in cases() if c.kind == "fftconv")
+    assert case.unseen == 2 * 64 * 768 * 4097 * 8
+    assert case.cached == pytest.approx(case.counters.dram, rel=0.01)
+    assert case.compulsory < 0.95 * case.counters.dram
+
+
 def test_every_case_is_compared_or_listed_with_a_reason() -> None:
     assert {case.name for case in cases()} | set(NOT_MODELLED) == set(measured())
-    assert len(cases()) == 33
+    assert len(cases()) == 34
     assert all(NOT_MODELLED.values())
     assert all(OUTSIDE_25_PERCENT.values())
 

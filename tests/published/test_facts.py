@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 import tests.published.computed_attention
+import tests.published.computed_mixers as mixers
 import tests.published.computed_products as products
 from roofline.ops.gemm import Gemm
 from roofline.predict.crossover import crossover
@@ -18,6 +19,10 @@ from tests.published.facts import COMPUTATIONS, Fact, computations_of, computed,
 
 NOT_REPRODUCED: dict[str, str] = {}
 """Facts that the code does not give, and why."""
+
+GATES_IN_PASSES_OF_THEIR_OWN = {f"ffc-time-{n}": 3 / 4 for n in (1048576, 2097152, 4194304)}
+"""The formula beside these has 32 bytes an element: gates multiplied in passes of their own. The published code fuses them into
+the outer butterflies, which leaves three passes of 8 bytes, and the tool counts those: a bound must not have more."""
 
 FACTS = [pytest.param(fact, id=fact.id) for fact in facts()]
 CEILINGS = [pytest.param(fact, id=fact.id) for fact in facts() if fact.is_ceiling]
@@ -39,7 +44,11 @@ def test_no_published_measurement_beats_the_bound(fact: Fact) -> None:
 @pytest.mark.parametrize("fact", FACTS)
 def test_the_code_agrees_with_the_formula_stated_beside_the_figure(fact: Fact) -> None:
     """The windows of ceilings are wide; the formula pins the value. Its inputs and value are rounded in places."""
-    assert computed(fact) == pytest.approx(fact.formula_value, rel=0.01)
+    value = fact.formula_value
+    if fact.id in GATES_IN_PASSES_OF_THEIR_OWN:
+        assert isinstance(value, float)
+        value *= GATES_IN_PASSES_OF_THEIR_OWN[fact.id]
+    assert computed(fact) == pytest.approx(value, rel=0.01)
 
 
 def test_every_fact_has_exactly_one_computation() -> None:
@@ -57,11 +66,13 @@ def test_the_facts_cover_the_topics_of_this_accountant() -> None:
         "gemm-ladder": 24,
         "attention-memory": 11,
         "attention-onchip": 7,
+        "fftconv": 18,
         "gemm": 6,
         "hardware": 4,
         "amdahl": 1,
         "softmax": 1,
         "elementwise": 1,
+        "monarch": 1,
     }
 
 
@@ -121,6 +132,23 @@ def test_the_crossover_search_finds_the_published_critical_batch() -> None:
     found = crossover(Gemm(m=1, n=products.WIDE, k=products.WIDE, dtype="bf16"), "m", hardware)
     # Activations and the result are read and written as well: one token more than the ratio of the rates says.
     assert found == math.ceil(products.critical_batch(_fact("sb-bcrit-h100"))) == 299
+
+
+@pytest.mark.parametrize("fact", [pytest.param(f, id=f.id) for f in facts() if "factors" in f.inputs])
+def test_transforms_factor_as_the_published_kernels_do(fact: Fact) -> None:
+    op = mixers.gated(fact, "flash")
+    assert op.check() is None
+    assert sorted(n for n in op.transform_factors() if n > 1) == sorted(fact.inputs["factors"])
+
+
+@pytest.mark.parametrize("fact", [pytest.param(f, id=f.id) for f in facts() if f.id.startswith("ffc-speedup")])
+def test_no_published_convolution_beats_its_bound_and_fusion_gains_less_than_its_bytes(fact: Fact) -> None:
+    """Both paths are held to the device; the fused one comes nearer on chip than to memory, so that it gains less than it saves."""
+    shares = mixers.shares_of_bound(fact)
+    assert all(0.1 < share < 1 for share in shares.values())
+    assert shares["flash"] < shares["cufft"]
+    saved = fact.inputs["pytorch_ms"] / fact.inputs["flash_ms"] * shares["cufft"] / shares["flash"]
+    assert 1 < computed(fact) < saved < 10  # type: ignore[operator]
 
 
 def test_the_gflop_row_of_flashattention_figure_2_is_an_order_below_its_own_shape() -> None:

@@ -1,4 +1,4 @@
-"""No measured kernel is faster than its bound: 896 rows of four devices, half of them the nearest to it of their size."""
+"""No measured kernel is faster than its bound: 900 rows of four devices, half of them the nearest to it of their size."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.published.measurements import BELOW_THE_BOUND, FOLDER, Measurement, m
 
 TABLES = [pytest.param(device, table, id=f"{device}-{table}") for device, table in tables()]
 
-NEAREST = {"transpose": 0.1}
-"""A plain strided copy moves a sector of L2 for each element and reaches an eighth of its bound."""
+NEAREST = {"transpose": 0.1, "monarch": 0.2}
+"""A plain strided copy moves a sector of L2 for each element and reaches an eighth of its bound; so do Monarch's permutations."""
 
 
 @pytest.mark.parametrize(("device", "table"), TABLES)
@@ -40,8 +40,8 @@ def test_rows_below_the_bound_are_so_by_operands_that_stay_in_l2(key: tuple[str,
 
 
 def test_every_device_and_operator_of_the_accountant_is_among_the_tables() -> None:
-    assert Counter(device for device, _ in tables()) == {"a100-sxm": 3, "b200-sxm": 3, "h100-sxm": 4, "h200-sxm": 14}
-    assert sum(len(measurements(*table)) for table in tables()) == 896
+    assert Counter(device for device, _ in tables()) == {"a100-sxm": 3, "b200-sxm": 3, "h100-sxm": 4, "h200-sxm": 16}
+    assert sum(len(measurements(*table)) for table in tables()) == 900
 
 
 def test_every_table_states_its_provenance() -> None:

@@ -50,6 +50,18 @@ def test_flop_are_those_of_the_formula_in_numpy(op, formula):
     assert op(rows=10, cols=64, dtype="fp32").counts().vector == Counted.flop
 
 
+def test_an_unfused_layer_norm_reads_x_once_for_each_sweep():
+    """10 x 64 bf16: three reads of x and one write of y, statistics of 40 B written once and read three times, weights once."""
+    op = LayerNorm(rows=10, cols=64, dtype="bf16", implementation="unfused")
+    assert op.compulsory(None).hbm == 4 * 1280 + 2 * 128 + (2 + 3) * 40
+    fused = replace(op, implementation="fused")
+    assert sum((p.counts for p in op.passes()), type(op.counts())()) == op.counts() == fused.counts()
+    assert [k.kind for k in op.launched("graph")] == ["reduction", "reduction", "elementwise"]
+    assert op.launched("compiled") == fused.launched("compiled")
+    with_sum = replace(op, residual=True)
+    assert with_sum.compulsory(None).hbm - op.compulsory(None).hbm == 3 * 1280
+
+
 def test_hand_worked_bytes():
     """10 x 64 bf16: 1280 B a matrix, 128 B a vector."""
     shape = {"rows": 10, "cols": 64, "dtype": "bf16"}

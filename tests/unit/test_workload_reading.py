@@ -202,7 +202,7 @@ def test_words_of_one_step_are_refused_at_their_place() -> None:
 
 # ---- shipped files and the schema ----------------------------------------------------------------------------------
 FITS = jsonschema.Draft202012Validator(workload_record().json_schema())
-SHIPPED = sorted(shipped("workloads").rglob("*.yaml"))
+SHIPPED = sorted(shipped("workloads").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.stem)

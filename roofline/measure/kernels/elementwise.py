@@ -39,7 +39,7 @@ TORCH: dict[str, Function] = {
     "scale": lambda x, out=None: torch.mul(x, CONSTANT, out=out),
     "neg": torch.neg,
     "abs": torch.abs,
-    "relu": _either(torch.relu, aten.relu.out),
+    "relu": _either(torch.relu, lambda x, out: torch.clamp_min(x, 0, out=out)),
     "square": torch.square,
     "exp": torch.exp,
     "log": torch.log,

@@ -64,6 +64,8 @@ class Model(Protocol):
 
     name: ClassVar[str]
     parameters: ClassVar[tuple[Parameter, ...]]
+    nearest_device: ClassVar[bool]
+    """Whether a set of the nearest device precedes a better name of a farther one: hardware decides more than the library."""
 
     def sets(self, kernel: Any, library: str) -> tuple[str, ...]:
         """Names of the parameter sets that may serve the kernel, the best first."""

@@ -1,0 +1,1 @@
+"""Estimates held against measured tables, and parameters fitted to them."""

@@ -1,0 +1,157 @@
+"""Launched kernels to a whole: the host issues them one after the other, the device runs them one after the other.
+
+Kernel i can start when the host has issued it, which is when it has paid for kernels 1 to i, and when the lane is free. So
+
+    end = max over i of (host_1 + ... + host_i + device_i + ... + device_n)
+
+which composes: the end after two sequences needs only the host time, the device time and the longest such chain of each, and
+n repetitions have a closed form. Nothing is simulated kernel by kernel, and nothing is lost. The clock starts when the first
+kernel is issued, as an event recorded before it does, and a run is over when both sides are. Under a graph the host costs
+nothing, and the end is the sum of the device times.
+
+Not modelled: the queue of launches never fills (the driver takes about a thousand), copies to the host never wait, and the one
+launch of a graph is free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from roofline.numeric import Number, maximum, total
+from roofline.predict.compose import Task, schedule
+
+CLOSE = 1e-12
+"""Relative difference below which two sums of the same times are the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """A sequence of kernels by what decides when it ends, in seconds.
+
+    ``host_s`` is the host's time to issue them, ``device_s`` the device's to run them, ``chain_s`` the time from the host's
+    first instruction to the end of the last kernel on a device that was idle.
+    """
+
+    host_s: Number
+    device_s: Number
+    chain_s: Number
+
+    def then(self, later: Launches) -> Launches:
+        """Both, one after the other."""
+        return Launches(
+            self.host_s + later.host_s,
+            self.device_s + later.device_s,
+            maximum(self.chain_s + later.device_s, self.host_s + later.chain_s),
+        )
+
+    def times(self, count: int) -> Launches:
+        """``count`` repetitions: the slower side sets the pace of all but one of them."""
+        if count < 1:
+            return NOTHING
+        pace = maximum(self.host_s, self.device_s)
+        return Launches(self.host_s * count, self.device_s * count, self.chain_s + pace * (count - 1))
+
+
+NOTHING = Launches(0.0, 0.0, 0.0)
+
+
+def launch(host_s: Number, device_s: Number) -> Launches:
+    """One kernel."""
+    return Launches(host_s, device_s, host_s + device_s)
+
+
+def in_order(sequences: Iterable[Launches]) -> Launches:
+    """All, one after the other."""
+    found = NOTHING
+    for one in sequences:
+        found = found.then(one)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchedStep:
+    """A step of a whole: the launches of one execution and the host's time for its first kernel; ``after`` as in `Task`."""
+
+    id: str
+    once: Launches
+    first_s: float = 0.0
+    repeat: int = 1
+    lane: str = "compute"
+    after: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A whole in seconds: until both sides are done, what the device alone would take, and what the host needs.
+
+    ``critical`` are the steps whose device time decides ``device_s``.
+    """
+
+    time_s: float
+    device_s: float
+    host_s: float
+    critical: tuple[str, ...]
+
+    @property
+    def idle_s(self) -> float:
+        """How long the device waits for the host."""
+        return self.time_s - self.device_s
+
+    @property
+    def launch_bound(self) -> bool:
+        """Whether the host decides the time: it needs longer to issue the kernels than the device to run them."""
+        return self.host_s > self.device_s
+
+
+def timeline(steps: Sequence[LaunchedStep]) -> Timeline:
+    """The whole of all steps and their repetitions.
+
+    Without ``after``, consecutive steps that repeat are the layers of a model: they take turns instead of running all
+    repetitions of one before the next, which matters to a host that runs ahead in one and falls behind in another. With
+    ``after``, all repetitions of a step run before it counts as done, as in `roofline.predict.compose.schedule`.
+    """
+    runs = [(s, s.once.times(s.repeat)) for s in steps]
+    alone = schedule([Task(s.id, float(run.device_s), s.lane, s.after) for s, run in runs])
+    host = float(total(run.host_s for _, run in runs))
+    first = next((s.first_s for s, run in runs if run.chain_s > 0), 0.0)
+    end = _end_of_overlapped(runs) if alone.overlapped else float(_layered(steps).chain_s)
+    time = max(end - first, host)
+    # Sums in another order differ in their last bits: that is no time in which the device idles.
+    return Timeline(time if time > alone.time_s * (1 + CLOSE) else alone.time_s, alone.time_s, host, alone.critical)
+
+
+def _layered(steps: Sequence[LaunchedStep]) -> Launches:
+    """Runs of repeating steps in layers, the others as they stand."""
+    found, group = NOTHING, list[LaunchedStep]()
+    for step in steps:
+        if step.repeat == 1:
+            found, group = found.then(_layers(group)).then(step.once), []
+        else:
+            group.append(step)
+    return found.then(_layers(group))
+
+
+def _layers(group: Sequence[LaunchedStep]) -> Launches:
+    """As many layers as most steps have repetitions; each takes its whole share of every step, the rest follows at the end."""
+    if not group:
+        return NOTHING
+    counts = [s.repeat for s in group]
+    layers = max(sorted(set(counts)), key=counts.count)
+    layer = in_order(s.once.times(s.repeat // layers) for s in group)
+    rest = in_order(s.once.times(s.repeat % layers) for s in group)
+    return layer.times(layers).then(rest)
+
+
+def _end_of_overlapped(runs: Sequence[tuple[LaunchedStep, Launches]]) -> float:
+    """When the last step ends: each starts when what it waits for and its lane are free, and the one host has come to it."""
+    ends: dict[str, float] = {}
+    free: dict[str, float] = {}
+    host, previous = 0.0, 0.0
+    for step, run in runs:
+        waits = [ends.get(i, 0.0) for i in step.after] if step.after is not None else [previous]
+        ready = max([free.get(step.lane, 0.0), *waits])
+        previous = max(ready + float(run.device_s), host + float(run.chain_s))
+        host += float(run.host_s)
+        ends[step.id] = free[step.lane] = previous
+    return max(ends.values(), default=0.0)
