@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
+from typer.testing import Result
 
 from roofline.ops.gemm import Gemm
 from roofline.ops.launched import EXECUTIONS
