@@ -138,7 +138,7 @@ TILES: Mapping[str, Callable[[Mapping[str, int]], dict[str, float]]] = {
     "attention": lambda t: {"tile_m": t["BLOCK_M"], "tile_n": t["BLOCK_N"], "warps": t["num_warps"], "stages": t["num_stages"]},
     "softmax": lambda t: {"cols_tile": t["BLOCK"]},
     "fft_conv": lambda t: {"chunk": 2 * t["P"]} if "AT_ONCE" not in t else {},
-    "monarch": lambda t: {"tile_m": t["ROWS"]},
+    "monarch": lambda t: {"tile_m": t["ROWS"], "joined": t["joined"]},
 }
 """Tiles of our kernels as the shipped dataflows call them."""
 

@@ -68,6 +68,21 @@ def root(value: Number) -> Number:
     return math.sqrt(value)
 
 
+def power(base: Number, exponent: Number) -> Number:
+    """``base`` to the ``exponent``, the same bits for a number and an array element.
+
+    >>> power(0.75, 3)
+    0.421875
+    """
+    if is_array(base, exponent):
+        import numpy as np
+
+        pairs = np.broadcast_arrays(np.asarray(base, dtype=np.float64), np.asarray(exponent, dtype=np.float64))
+        flat = [math.pow(b, e) for b, e in zip(*(np.ravel(p) for p in pairs), strict=True)]
+        return np.array(flat, dtype=np.float64).reshape(pairs[0].shape)
+    return math.pow(base, exponent)
+
+
 def each(function: Callable[[int], tuple[int, ...]], value: Number) -> tuple[Number, ...]:
     """The numbers that a function makes of a whole number, each an array where that is one; for what formulas cannot say.
 

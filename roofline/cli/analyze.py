@@ -78,12 +78,16 @@ def _reports(
 
     found = []
     for name in names:
-        chosen: list[str | None] = [*devices] or [load_workload(name, overrides).hardware]
-        found += [_report(name, device, raised) for device in chosen]
+        read = None if devices else load_workload(name, overrides)
+        chosen: list[str | None] = [*devices] if read is None else [read.hardware]
+        found += [_report(name, device, overrides, raised, read) for device in chosen]
     return found
 
 
-def _report(name: str, device: str | None, raised: Callable[[str, Hardware | None], list[str]]) -> tuple[Workload, Report]:
+def _report(
+    name: str, device: str | None, overrides: list[str], raised: Callable[[str, Hardware | None], list[str]], read: Workload | None
+) -> tuple[Workload, Report]:
+    """``read`` is the workload as the overrides leave it, where it had to be read to find its device."""
     import hashlib
 
     from roofline.report.build import analyze
@@ -93,7 +97,8 @@ def _report(name: str, device: str | None, raised: Callable[[str, Hardware | Non
     from roofline.spec.workload import load_workload
 
     profile = load_hardware(device) if device else None
-    workload = load_workload(name, raised(name, profile))
+    wanted = raised(name, profile)
+    workload = read if read is not None and wanted == overrides else load_workload(name, wanted)
     inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
     if device and profile:
         text = read_source(profile.path).text

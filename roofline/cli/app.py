@@ -5,29 +5,15 @@ from __future__ import annotations
 import atexit
 import gc
 import sys
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
 from typing import Annotated
 
 import typer
 
 from roofline import __version__
-from roofline.cli import (
-    amdahl,
-    analyze,
-    calibrate,
-    dataflow,
-    diff,
-    doctor,
-    fit,
-    hardware,
-    kernels,
-    measure,
-    op,
-    operators,
-    report,
-    schema,
-    validate,
-)
-from roofline.cli.narrow import narrowed
+from roofline.cli.narrow import first_word
 from roofline.cli.outcome import abandon_stdout, settings
 
 EXIT_CODES = """
@@ -35,19 +21,23 @@ Exit codes: 0 fine, 1 a gate or assertion failed, 2 usage or bad input, 3 someth
 baseline), 4 the measurement is invalid, 130 interrupted, 141 the reader of a pipe left.
 """
 
-app = typer.Typer(
-    name="roofline",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
-    help="What bounds a workload, what would help end to end, and did it?\n\n"
-    "Examples:\n\n"
-    "  roofline analyze workload.yaml -H h100-sxm\n\n"
-    "  roofline amdahl --fraction 0.2 --speedup 2\n\n"
-    "  roofline diff base.json head.json --fail-on 'total.bound.time_s>+2%'\n\n"
-    "Units: 1 GB = 1e9 B, 1 GiB = 2**30 B; B is byte, b is bit; a multiply-add is 2 FLOP.\n" + EXIT_CODES,
+COMMANDS = (
+    "analyze",
+    "amdahl",
+    "measure",
+    "calibrate",
+    "kernels",
+    "doctor",
+    "report",
+    "diff",
+    "op",
+    "fit",
+    "validate",
+    "schema",
 )
+"""Commands in the order of the help; the function ``command`` of the module of that name."""
+GROUPS = {"dataflow": "dataflow", "hardware": "hardware", "operators": "operators", "model": "model", "import": "model_import"}
+"""Groups of commands by name, and the module whose ``app`` each is."""
 
 
 def _version(value: bool) -> None:
@@ -56,7 +46,6 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def main_options(
     version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only the result: no warnings on stderr (also after the command).")] = False,
@@ -69,21 +58,44 @@ def main_options(
     settings.quiet, settings.debug, settings.color = quiet, debug, color
 
 
-app.command("analyze")(analyze.command)
-app.command("amdahl")(amdahl.command)
-app.command("measure")(measure.command)
-app.command("calibrate")(calibrate.command)
-app.command("kernels")(kernels.command)
-app.command("doctor")(doctor.command)
-app.command("report")(report.command)
-app.command("diff")(diff.command)
-app.command("op")(op.command)
-app.command("fit")(fit.command)
-app.command("validate")(validate.command)
-app.command("schema")(schema.command)
-app.add_typer(dataflow.app, name="dataflow")
-app.add_typer(hardware.app, name="hardware")
-app.add_typer(operators.app, name="operators")
+def app_for(arguments: Sequence[str]) -> typer.Typer:
+    """The command line with the command of these arguments alone; with all where they name none, as for help."""
+    wanted = first_word(arguments)
+    return _built((wanted,)) if wanted in COMMANDS or wanted in GROUPS else _built((*COMMANDS, *GROUPS))
+
+
+@cache
+def _built(names: tuple[str, ...]) -> typer.Typer:
+    """A command's module takes milliseconds to import and its signature one to turn into options: only those are built."""
+    app = typer.Typer(
+        name="roofline",
+        no_args_is_help=True,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+        help="What bounds a workload, what would help end to end, and did it?\n\n"
+        "Examples:\n\n"
+        "  roofline analyze workload.yaml -H h100-sxm\n\n"
+        "  roofline amdahl --fraction 0.2 --speedup 2\n\n"
+        "  roofline diff base.json head.json --fail-on 'total.bound.time_s>+2%'\n\n"
+        "Units: 1 GB = 1e9 B, 1 GiB = 2**30 B; B is byte, b is bit; a multiply-add is 2 FLOP.\n" + EXIT_CODES,
+    )
+    app.callback()(main_options)
+    for name in names:
+        module = import_module(f"roofline.cli.{GROUPS.get(name, name)}")
+        if name in GROUPS:
+            app.add_typer(module.app, name=name)
+        else:
+            app.command(name)(module.command)
+    return app
+
+
+def __getattr__(name: str) -> typer.Typer:
+    """``app``: the whole command line, built when it is asked for."""
+    if name == "app":
+        return app_for(())
+    raise AttributeError(name)
+
 
 BROKEN_PIPE, INTERRUPTED = 141, 130
 _FLAGS = {"-q", "--quiet", "--debug"}
@@ -117,7 +129,7 @@ def run() -> None:
     atexit.register(gc.freeze)
     try:
         arguments = hoisted(sys.argv[1:])
-        narrowed(app, arguments)(args=arguments, prog_name="roofline")
+        app_for(arguments)(args=arguments, prog_name="roofline")
     except SystemExit as end:
         # typer and rich both end with 1 when the reader went away, as `head` does; 1 is a gate that failed.
         if isinstance(end.__context__, BrokenPipeError):

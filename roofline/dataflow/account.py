@@ -14,7 +14,7 @@ from roofline.dataflow.schedule import Schedule, schedule
 from roofline.dataflow.traffic import Totals, totals
 from roofline.errors import MissingCapabilityError
 from roofline.hardware.profile import Hardware
-from roofline.numeric import Number, maximum, total
+from roofline.numeric import Number, maximum, minimum, total
 from roofline.predict.bound import bound_of_times, machine_of
 
 
@@ -131,4 +131,5 @@ def _bytes(flow: Dataflow, name: str, names: Names) -> Number:
     from roofline.ops.base import whole
 
     tensor = flow.tensor(name)
-    return whole(product(amount(d, names) for d in tensor.shape) * dtype(tensor.dtype or flow.dtype).bytes)
+    size = whole(product(amount(d, names) for d in tensor.shape) * dtype(tensor.dtype or flow.dtype).bytes)
+    return size if tensor.held is None else minimum(size, amount(tensor.held, names))

@@ -170,6 +170,8 @@ def _uses(flow: Dataflow, names: Names) -> Iterator[Complaint]:
     idle = {a.tensor for k in flow.kernels for a in k.accesses} - written - read
     for tensor in flow.tensors:
         at = ("tensors", tensor.name)
+        if tensor.held is not None and tensor.role != "scratch":
+            yield Complaint((*at, "held"), f"'{tensor.name}' is no scratch, so no kernel hands it to the next; leave held out")
         if tensor.name in idle:
             continue
         if tensor.role in ("out", "scratch") and tensor.name not in written:

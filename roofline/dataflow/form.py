@@ -41,12 +41,16 @@ def amount(value: Amount, names: Names) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor in memory; ``dtype`` None is the dataflow's. ``role`` scratch is passed between the kernels of the dataflow."""
+    """A tensor in memory; ``dtype`` None is the dataflow's. ``role`` scratch is passed between the kernels of the dataflow.
+
+    ``held`` is for scratch whose kernels take turns over its parts: the bytes of it between being written and read.
+    """
 
     name: str
     shape: tuple[Amount, ...]
     dtype: str | None = None
     role: str = "in"
+    held: Amount | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,13 +114,18 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Other work of a step: vector FLOP, special functions, bytes that the units move at shared memory and registers."""
+    """Other work of a step: vector FLOP, special functions, bytes that the units move at shared memory and registers.
+
+    ``lines`` are lines of L1 that the loads and stores of a warp touch, whatever they use of them: the schedule counts one a cycle
+    instead of the bytes of this item where that takes longer. No bound does, since loads that ask for more of a line need fewer.
+    """
 
     at: str
     vector: Amount = 0
     sfu: Amount = 0
     smem: Amount = 0
     register: Amount = 0
+    lines: Amount = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from roofline.dataflow.form import Access, Amount, Dataflow, Kernel, Loop, Names, amount
 from roofline.dtypes import dtype as find_dtype
@@ -107,6 +108,11 @@ class Nest:
     def tensor_bytes(self, access: Access) -> Number:
         """Bytes of the whole tensor."""
         return product(self.value(d) for d in self.flow.tensor(access.tensor).shape) * self.element_bytes(access)
+
+    def stays(self, access: Access) -> Any:
+        """Whether what lies of the tensor between its kernels stays in L2, beside as much of others that streams by."""
+        held = self.flow.tensor(access.tensor).held
+        return False if held is None else 2 * self.value(held) <= self.names["l2_bytes"]
 
     def _covered(self, access: Access) -> Number:
         """Bytes under the loops that walk over the tensor; more than it has where loops share its parts (grouped heads)."""

@@ -47,10 +47,10 @@ class Schedule:
     per_resource_s: Mapping[str, Number]
 
 
-def _add(into: Cycles, resource: str, work: Number, rates: Rates) -> None:
+def _add(into: Cycles, resource: str, work: Number, rates: Rates, least: Number = 0) -> None:
     rate = rates.cycles(resource)
     if rate is not None:
-        into[resource] = into.get(resource, 0) + work / rate
+        into[resource] = into.get(resource, 0) + maximum(work / rate, least)
 
 
 def step_cycles(nest: Nest, at: str, rates: Rates) -> Cycles:
@@ -66,7 +66,7 @@ def step_cycles(nest: Nest, at: str, rates: Rates) -> Cycles:
         if work.at == at:
             _add(found, "vector", nest.value(work.vector), rates)
             _add(found, "sfu", nest.value(work.sfu), rates)
-            _add(found, "smem", nest.value(work.smem), rates)
+            _add(found, "smem", nest.value(work.smem), rates, nest.value(work.lines))
     for access in kernel.accesses:
         if access.at == at:
             ways = 2 if access.mode == "update" else 1
@@ -162,7 +162,7 @@ def _ends(nest: Nest, rates: Rates) -> tuple[Number, Number]:
 def _device_seconds(work: Totals, rates: Rates) -> dict[str, Number]:
     """Seconds of each resource over the whole device: the parts of the bound, bytes once."""
     amounts = {
-        "tensor": work.tensor, "vector": work.vector, "sfu": work.sfu, "smem": work.smem_bytes, "l2": work.once_bytes,
+        "tensor": work.tensor, "vector": work.vector, "sfu": work.sfu, "smem": work.smem_bytes, "l2": work.once_bytes + work.kept_bytes,
         "hbm": work.once_bytes,
     }  # fmt: skip
     whole_device = rates.processors * rates.clock_hz

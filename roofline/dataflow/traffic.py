@@ -30,12 +30,16 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """One kernel in totals: FLOP as the mathematics needs, bytes by level, and each tensor's part."""
+    """One kernel in totals: FLOP as the mathematics needs, bytes by level, and each tensor's part.
+
+    ``once_bytes`` are those of HBM; ``kept_bytes`` those of tensors that stay in L2 until they are read.
+    """
 
     tensor: Number
     vector: Number
     sfu: Number
     once_bytes: Number
+    kept_bytes: Number
     hbm_bytes: Number
     l2_bytes: Number
     smem_bytes: Number
@@ -97,7 +101,8 @@ def totals(nest: Nest, blocks_at_once: Number) -> Totals:
         tensor=whole(tensor),
         vector=whole(vector),
         sfu=whole(sfu),
-        once_bytes=whole(_once(nest)),
+        once_bytes=whole(_once(nest, False)),
+        kept_bytes=whole(_once(nest, True)),
         hbm_bytes=whole(total(m.hbm_bytes for m in moved)),
         l2_bytes=whole(total(m.l2_bytes for m in moved)),
         smem_bytes=whole(feeds + units),
@@ -120,12 +125,13 @@ def _operands(nest: Nest, found: Feed) -> Number:
     return left + found.b_bytes * nest.repeats(item.at, _along(item.n, item.k))
 
 
-def _once(nest: Nest) -> Number:
-    """Each tensor once in each direction, however many accesses it has; an update is a write."""
+def _once(nest: Nest, kept: bool) -> Number:
+    """Each tensor once in each direction, however many accesses it has: those that stay in L2, or the others. An update is a write."""
     largest: dict[tuple[str, bool], Number] = {}
     for access in nest.kernel.accesses:
-        key = (access.tensor, access.mode == "read")
-        largest[key] = maximum(largest.get(key, 0), nest.once_bytes(access))
+        key, once = (access.tensor, access.mode == "read"), nest.once_bytes(access)
+        in_l2 = where(nest.stays(access), once, 0)
+        largest[key] = maximum(largest.get(key, 0), in_l2 if kept else once - in_l2)
     return total(largest.values())
 
 
@@ -136,4 +142,5 @@ def _moved(nest: Nest, access: Access, through: Through) -> Moved:
     elif access.mode == "update":
         visits = 2 * visits - once
     times = where(once > 0, visits / maximum(once, 1), 1)
-    return Moved(access.tensor, access.mode, once, visits, whole(through.hbm_bytes(access, visits)), times)
+    hbm = where(nest.stays(access), 0, whole(through.hbm_bytes(access, visits)))
+    return Moved(access.tensor, access.mode, once, visits, hbm, times)

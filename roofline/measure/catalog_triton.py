@@ -191,7 +191,7 @@ _MIXERS = (
         fields={"implementation": "fused"},
         example=_MONARCH,
         small=_SMALL_MONARCH,
-        dataflow="monarch:order2",
+        dataflow="monarch:factors",
     ),
     kernel(
         "m2",

@@ -1,9 +1,10 @@
-"""One tile of FlashAttention on chip: FLOP, exponentials and shared-memory bytes of a step, footprint, registers.
+"""One tile of FlashAttention on chip: FLOP, exponentials and shared-memory bytes of a step, footprint.
 
 A step multiplies ``tile_m`` queries with ``tile_n`` keys. The right operand of a product is read from shared memory
 once for each ``mma_rows`` rows of the left one; P (and, backward, P and dS for dV and dK) stay in registers or tensor
 memory. Reproduces the cycle table of FlashAttention 4 (B200: forward 1024 / 1024 / 768, backward 2560 / 1024 / 3328)
-and the footprints printed by FlashAttention 3's tile search (224 and 204 KiB, 208 registers).
+and the footprints printed by FlashAttention 3's tile search (224 and 204 KiB). The dataflows of attention derive
+the same, and registers; this is what `roofline op` says of an operator of any shape.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FP32 = 4
-WARPGROUP = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,3 @@ def smem_footprint(
         return (max(tile_m * width, tile_m * value_width) + stages * tile_n * (width + value_width)) * element
     q, do = stages * tile_m * width, stages * tile_m * value_width
     return (q + do + tile_n * width + tile_n * value_width + tile_m * tile_n) * element + tile_m * width * FP32
-
-
-def backward_registers(tile_m: int, tile_n: int, width: int, value_width: int, warpgroups: int) -> float:
-    """Accumulator registers a thread: S and dP together or dQ, whichever is larger, and dK, dV."""
-    per = WARPGROUP * warpgroups
-    return (max(2 * tile_m * tile_n, tile_m * width) + tile_n * width + tile_n * value_width) / per

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.numeric import Number
+from roofline.numeric import Number, anywhere
 from roofline.ops.base import Counts, Op, TensorSpec, amount, dim, number_format, operator, whole
 
 
@@ -25,10 +25,14 @@ class Custom(Op):
     sfu_ops: Number = dim("special-function operations (exp, rsqrt, tanh ...)", default=0, minimum=0)
     read: Number = amount("bytes read from device memory", "B", default=0)
     write: Number = amount("bytes written to device memory", "B", default=0)
+    weights: Number = dim("parameters of its own, in the format above, read once", default=0, minimum=0)
+    cache: Number = amount("resident state that it reads, such as that of a recurrent layer", "B", default=0)
 
     def tensors(self) -> tuple[TensorSpec, ...]:
-        """Raw bytes in and out."""
-        return TensorSpec("read", (self.read,), "int8", "in"), TensorSpec("written", (self.write,), "int8", "out")
+        """Raw bytes in and out, parameters and resident state where it has some."""
+        own = (TensorSpec("weights", (self.weights,), self.dtype, "weight"),) if anywhere(self.weights > 0) else ()
+        state = (TensorSpec("state", (self.cache,), "int8", "cache"),) if anywhere(self.cache > 0) else ()
+        return TensorSpec("read", (self.read,), "int8", "in"), *own, *state, TensorSpec("written", (self.write,), "int8", "out")
 
     def counts(self) -> Counts:
         """As given."""

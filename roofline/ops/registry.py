@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 MODULES = {
     "gemm": "gemm",
     "batched_gemm": "gemm",
+    "grouped_gemm": "grouped",
     "attention": "attention",
+    "latent_attention": "latent",
     "softmax": "softmax",
     "layernorm": "norm",
     "rmsnorm": "norm",

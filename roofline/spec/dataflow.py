@@ -190,7 +190,7 @@ class _Reading:
         values = TENSOR.read(node, self.reader)
         if values is INVALID or "shape" not in values:
             return None
-        return Tensor(name, values["shape"], values.get("dtype"), values.get("role", "in"))
+        return Tensor(name, values["shape"], values.get("dtype"), values.get("role", "in"), values.get("held"))
 
     # ---- kernels
     def _kernels(self, node: Node | None) -> list[Kernel | None]:

@@ -18,6 +18,7 @@ TENSOR = Record(
         Key("shape", ListOf(Amount(1)), "elements of each dimension", required=True),
         Key("dtype", DtypeName(), "number format; that of the dataflow when not given"),
         Key("role", Choice(ROLES), "in, out, weight, or scratch for what one kernel hands to the next; in when not given"),
+        Key("held", Amount(), "scratch: bytes of it between being written and read, where kernels take turns over its parts"),
         Key("note", Text(), "free text"),
     ),
 )
@@ -62,6 +63,7 @@ WORK = Record(
         Key("sfu", Amount(), "special functions"),
         Key("smem", Amount(), "bytes that units read and write in shared memory besides the operands of products"),
         Key("register", Amount(), "bytes at the registers besides the operands of vector FLOP"),
+        Key("lines", Amount(), "lines of L1 that warps touch; one a cycle in the schedule, where that takes longer than the bytes"),
         Key("note", Text(), "free text"),
     ),
 )

@@ -14,6 +14,21 @@ EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
         {"m": 4096, "n": 4096, "k": 4096, "dtype": "fp8"},
     ),
     "batched_gemm": ({"batch": 6, "m": 130, "n": 260, "k": 64},),
+    "grouped_gemm": (
+        {"tokens": 40, "experts": 8, "active": 2, "n": 512, "k": 256},
+        {
+            "tokens": 3,
+            "experts": 60,
+            "active": 4,
+            "n": 520,
+            "k": 192,
+            "weight_dtype": "fp4",
+            "group_size": 32,
+            "scale_bytes": 1,
+            "bias": True,
+        },
+        {"tokens": 4096, "experts": 8, "active": 8, "n": 512, "k": 128, "dtype": "fp8"},
+    ),
     "attention": (
         {"batch": 2, "heads": 4, "q_len": 300, "kv_len": 300, "head_dim": 64},
         {"batch": 2, "heads": 8, "kv_heads": 2, "q_len": 256, "kv_len": 512, "head_dim": 64, "causal": True, "window": 100},
@@ -30,6 +45,10 @@ EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
             "kv_dtype": "fp8",
             "kv_splits": 8,
         },
+    ),
+    "latent_attention": (
+        {"batch": 2, "heads": 16, "q_len": 1, "kv_len": 4096, "rank": 512, "rope": 64},
+        {"batch": 2, "heads": 16, "q_len": 2, "kv_len": 4096, "rank": 512, "rope": 64, "top_k": 512, "kv_dtype": "fp8"},
     ),
     "softmax": (
         {"rows": 300, "cols": 1000},
@@ -100,13 +119,19 @@ EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
     "all_to_all": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
     "broadcast": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
     "send_recv": ({"size": 12288, "ranks": 4, "over": "nvlink"},),
-    "custom": ({"tensor_flop": 1000, "vector_flop": 100, "sfu_ops": 10, "read": 4096, "write": 8192}, {}),
+    "custom": (
+        {"tensor_flop": 1000, "vector_flop": 100, "sfu_ops": 10, "read": 4096, "write": 8192},
+        {},
+        {"tensor_flop": 1000, "read": 4096, "weights": 512, "cache": 2048},
+    ),
 }
 
 GROWS_WITH = {
     "gemm": "m",
     "batched_gemm": "batch",
+    "grouped_gemm": "tokens",
     "attention": "batch",
+    "latent_attention": "batch",
     "softmax": "rows",
     "layernorm": "rows",
     "rmsnorm": "rows",

@@ -187,7 +187,7 @@ STATISTICS = {"mean", "rstd", "lse", "log_sum", "index"}
 def test_what_is_saved_is_read_by_the_backward_pass(op):
     """Memory is not kept for nothing."""
     read = {t.name for back in op.backward() for p in back.passes() for t in p.reads}
-    products = {"gemm", "batched_gemm", "monarch", "m2"}  # their gradients are products whose operands have names of their own
+    products = {"gemm", "batched_gemm", "grouped_gemm", "monarch", "m2"}  # gradients are products whose operands have own names
     assert op.name in products or not op.backward() or {t.name for t in op.saved()} - {"lse", "o"} <= read
 
 

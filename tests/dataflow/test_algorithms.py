@@ -62,6 +62,22 @@ def test_uncoalesced_sectors_cost_what_the_worklog_measured(counted: Any) -> Non
     assert naive / coalesced == pytest.approx(1986.5 / 309, rel=0.05)
 
 
+CLOCK_H200 = 1.98e9
+"""At which the ladder of results/h200 ran."""
+
+
+@pytest.mark.parametrize(("rung", "lines", "measured"), [("naive", 33, 271.26e-3), ("coalesced", 2, 15.849e-3)])
+def test_l1_gives_a_line_a_cycle(counted: Any, rung: str, lines: int, measured: float) -> None:
+    """The schedule counts lines where they take longer than bytes; on an H200 that is what was measured, within a tenth."""
+    found = counted(f"gemm:{rung}", "h200-sxm", dtype="bf16")
+    (kernel,) = found.kernels
+    assert kernel.time.steps[-1].cycles["smem"] == lines * 32 * 32 / 32
+    cycles = found.scheduled_s * 1.83e9
+    assert cycles == pytest.approx(lines * 4096**3 / 32 / 132, rel=0.02)
+    assert cycles / CLOCK_H200 == pytest.approx(measured, rel=0.1)
+    assert found.sum("smem_bytes") == 32 * {33: 33, 2: 3}[lines] * 4096**3 / 32
+
+
 def test_what_binds_moves_from_shared_memory_to_the_lanes(counted: Any) -> None:
     found = {rung: counted(f"gemm:{rung}", "rtx-a6000").kernels[0].time.steps[-1].cycles for rung in LADDER}
     first = {rung: max(c, key=lambda r: c[r]) for rung, c in found.items()}
@@ -85,11 +101,12 @@ def test_no_published_rate_on_an_h100_beats_the_schedule(counted: Any, rung: str
 
 
 # --------------------------------------------------------------------------- convolution
-def test_the_cufft_path_moves_76_bytes_an_element(counted: Any) -> None:
+def test_the_cufft_path_of_the_paper_moves_76_bytes_an_element(counted: Any) -> None:
+    """Complex transforms; torch's real ones are held against the operator (`test_operators_agree`)."""
     elements = 64 * 768 * 4096
     filter_bytes = 768 * 4096 * 8
-    assert counted("fft_conv:cufft", "h100-sxm").sum("once_bytes") == 76 * elements + filter_bytes
-    assert counted("fft_conv:cufft", "h100-sxm", gated=1).sum("once_bytes") == 88 * elements + filter_bytes
+    assert counted("fft_conv:cufft", "h100-sxm", real=0).sum("once_bytes") == 76 * elements + filter_bytes
+    assert counted("fft_conv:cufft", "h100-sxm", real=0, gated=1).sum("once_bytes") == 88 * elements + filter_bytes
 
 
 FACTORS = {256: (16, 16), 1024: (32, 32), 4096: (16, 16, 16), 8192: (32, 16, 16), 16384: (16, 32, 32), 32768: (32, 32, 32)}
@@ -136,6 +153,47 @@ def test_fusing_the_permutations_saves_three_quarters_of_the_bytes(counted: Any)
     vectors, weights = 2 * 8192 * 4096 * 2, 2 * 64 * 64 * 64 * 2
     assert counted("monarch:order2", "h100-sxm").sum("once_bytes") == vectors + weights
     assert counted("monarch:unfused", "h100-sxm").sum("once_bytes") == 4 * vectors + weights
+
+
+@pytest.mark.parametrize(("rows", "n"), [(16384, 4096), (8192, 16384)])
+def test_a_kernel_a_factor_moves_twice_the_bytes_and_has_room_at_any_width(counted: Any, rows: int, n: int) -> None:
+    found = counted("monarch:factors", "h200-sxm", batch=rows, n=n)
+    between, weights = rows * n * 2, round(2 * n**1.5 * 2)
+    assert found.fits
+    assert found.sum("tensor") == 4 * n**1.5 * rows
+    assert found.sum("once_bytes") == found.sum("hbm_bytes") == 4 * between + weights
+    assert found.extra_memory_bytes == between
+    measured = {4096: 467.94e-6, 16384: 1241.53e-6}[n]
+    assert found.bound_s <= found.scheduled_s < found.no_overlap_s < measured
+
+
+def test_a_store_of_joined_results_touches_a_line_a_piece(counted: Any) -> None:
+    """64 rows and 64 columns in pieces of 8 numbers, 16 bytes: 4096 lines where 512 would hold them."""
+    found = counted("monarch:factors", "h200-sxm", batch=16384, n=4096)
+    assert found.kernels[0].time.steps[0].cycles == {"smem": 4096}
+    narrow = counted("monarch:factors", "h200-sxm", batch=16384, n=4096, joined=1)
+    assert narrow.kernels[0].time.block["smem"] == 4096 + 128  # for an eighth of the blocks
+
+
+def test_rows_in_parts_keep_what_lies_between_in_l2(counted: Any) -> None:
+    """Two parts must fit in 50 MiB, since what streams by takes as much."""
+    rows, n = 16384, 4096
+    row_bytes, weights = n * 2, 2 * 64**3 * 2
+    for part, held in ((2048, True), (3072, True), (3201, False), (rows, False)):
+        found = counted("monarch:factors", "h200-sxm", batch=rows, n=n, part=part)
+        assert found.sum("hbm_bytes") == found.sum("once_bytes") == (2 if held else 4) * rows * row_bytes + weights
+        assert found.sum("kept_bytes") == (2 * rows * row_bytes if held else 0)
+        assert found.sum("l2_bytes") == counted("monarch:factors", "h200-sxm", batch=rows, n=n).sum("l2_bytes")
+        assert found.extra_memory_bytes == part * row_bytes
+    few = counted("monarch:factors", "h200-sxm", batch=1024, n=n)
+    assert few.sum("kept_bytes") == 2 * 1024 * row_bytes
+
+
+def test_bytes_kept_in_l2_still_count_at_l2(counted: Any) -> None:
+    """The rate of an A100's L2 is published, so that its time is counted: that of all bytes, kept or not."""
+    kept, passed = (counted("monarch:factors", "a100-sxm", batch=8192, part=part).kernels[0].time.per_resource_s for part in (512, 8192))
+    assert kept["hbm"] < passed["hbm"]
+    assert kept["l2"] == passed["l2"] > 0
 
 
 def test_a_monarch_mixer_layer_grows_less_than_with_the_square(counted: Any) -> None:

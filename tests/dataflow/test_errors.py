@@ -76,6 +76,7 @@ WRONG = [
     ((("at: j, to: register", "at: j, in_place_of: q"),), "19:61: 'q' is not loaded by this kernel"),
     ((("accumulators:", "overlap: [[tensor, exp]]\n    accumulators:"),), "21:24: unknown value 'exp'"),
     ((("products: ", "product: "),), "20:5: unknown key 'product' in a kernel; did you mean 'products' or"),
+    ((("a: {shape: [m, k]}", "a: {shape: [m, k], held: m * k}"),), "7:28: 'a' is no scratch, so no kernel hands it to the next"),
     ((("kernels:", "limits: {smem: 64 KiB}\nkernels:"),), "10:16: kernel 'product' takes 128 KiB of shared memory a block, 64"),
     ((("kernels:", "limits: {registers: 128}\nkernels:"),), "10:21: kernel 'product' takes 160 registers a thread (128 for accumulators)"),
     ((("dtype: bf16", "dtype: bf17"),), "3:8: unknown dtype 'bf17'"),

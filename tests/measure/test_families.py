@@ -86,6 +86,16 @@ def test_the_order_of_a_convolution_chooses_its_dataflow(profile):
     assert [said["dataflow"] for said in names] == ["fft_conv:order2", "fft_conv:order3"]
 
 
+@pytest.mark.parametrize(("rows", "n", "least"), [(16384, 4096, 112e-6), (8192, 16384, 225e-6)])
+def test_our_monarch_kernel_is_one_kernel_a_factor(profile, rows, n, least):
+    """Twice the bytes of a kernel that keeps whole rows, and at 16384 one that has room."""
+    spec = KERNELS["monarch_triton"]
+    said = binding(spec.dataflow, OPERATORS["monarch"](**{**spec.example, **spec.fields, "rows": rows, "n": n}), profile)
+    assert said["dataflow"] == "monarch:factors"
+    assert said["dataflow_binds"] == "hbm"
+    assert least < said["dataflow_s"] < 2 * least
+
+
 def test_measured_results_say_what_the_dataflow_says(on_cpu, place):
     path = place / "found.json"
     found = on_cpu("--kernel", "monarch", "-H", "h200-sxm", "--set", "rows=4096", "--set", "n=4096", "-o", str(path))

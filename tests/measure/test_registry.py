@@ -31,8 +31,12 @@ def test_listing_kernels_loads_no_torch():
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
 
 
+UNMEASURED = ["grouped_gemm", "latent_attention"]
+"""torch has no kernel of its own for them that a CPU runs too; engines bring theirs, which `--kernel module:function` takes."""
+
+
 def test_every_operator_has_a_kernel_except_work_given_by_totals():
-    assert [name for name in MODULES if not kernels_for(name) and name not in COLLECTIVES] == ["custom"]
+    assert [name for name in MODULES if not kernels_for(name) and name not in COLLECTIVES] == [*UNMEASURED, "custom"]
 
 
 @pytest.mark.parametrize("spec", KERNELS.values(), ids=list(KERNELS))

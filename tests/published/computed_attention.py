@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.dataflow.account import account, device_of
+from roofline.numeric import scalar
 from roofline.ops.attention import Attention
-from roofline.ops.attention_tile import backward_registers, smem_footprint
+from roofline.ops.attention_tile import smem_footprint
 from roofline.ops.base import Op
 from roofline.ops.gemm import Gemm
 from roofline.ops.softmax import Softmax
 from roofline.predict.tile import tile_cycles
+from roofline.spec.dataflow import load_dataflow
 from roofline.spec.hardware import load_hardware
 from tests.published.devices import bound_of, bound_s, device, rate, work
 from tests.published.facts import Fact, computes
@@ -208,9 +211,11 @@ def tile_footprint(fact: Fact) -> float:
 
 @computes("fa3-bwd-regs-128")
 def tile_registers(fact: Fact) -> float:
-    """Accumulators of a thread."""
-    given = fact.inputs
-    return backward_registers(given["tile_m"], given["tile_n"], given["hdim"], given["hdim"], given["warpgroups"])
+    """Accumulators of a thread, by the dataflow."""
+    given, hopper = fact.inputs, device_of(load_hardware("h100-sxm"), "bf16")
+    settings = {"head_dim": given["hdim"], **{name: given[name] for name in ("tile_m", "tile_n", "warpgroups")}}
+    found = account(load_dataflow("attention:backward", [f"{k}={v}" for k, v in settings.items()], hopper.names), hopper)
+    return float(scalar(max(k.room.accumulators_per_thread for k in found.kernels)))
 
 
 @computes("fa4-fwd-*", "fa4-bwd-*")

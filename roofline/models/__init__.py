@@ -1,0 +1,1 @@
+"""Models: a configuration as published, described by its dims, counted and turned into steps."""
