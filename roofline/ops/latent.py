@@ -56,7 +56,7 @@ class LatentAttention(Op):
         return Counts(tensor=2 * scores * (2 * self.rank + self.rope), vector=VECTOR_FLOP * scores, sfu=scores)
 
     def launched(self, execution: str) -> tuple[Launched, ...]:
-        """One fused kernel, as attention with one head of keys."""
+        """One fused kernel, of its own sort: all heads share a row that is key and value, which no other kernel's time tells."""
         return (
             FusedAttention(
                 batch=self.batch,
@@ -69,6 +69,6 @@ class LatentAttention(Op):
                 dtype=self.dtype,
                 kv_dtype=self.kv_dtype or self.dtype,
                 causal=False,
-                implementation="engine" if execution == "engine" else "flash",
+                implementation="latent",
             ),
         )

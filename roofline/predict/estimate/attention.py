@@ -36,6 +36,8 @@ BACKWARD = {
     "cudnn": ("backward_cudnn.torch", "backward.torch"),
     "efficient": ("backward_efficient.torch", "backward.torch"),
 }
+LATENT = "latent"
+"""Attention over latent rows: none of the sets above serves, since a kernel that reads keys and values apart is another one."""
 VARIANTS = {"prefill": PREFILL, "decode": DECODE, "backward": BACKWARD}
 
 Formula = Callable[[FusedAttention, Device, Parameters], Terms]
@@ -55,6 +57,8 @@ class AttentionModel:
             RooflineError: an array of lengths in which some sequences have one query and others more.
         """
         named, phase = kernel.implementation, phase_of(kernel)
+        if named == LATENT:
+            return (f"attention.{LATENT}.{library}.{kernel.dtype}",)
         variants = VARIANTS[phase].get(named, VARIANTS[phase]["flash"])
         formats = RELATED.get(find_dtype(kernel.dtype).matrix, (find_dtype(kernel.dtype).matrix, "bf16", "fp16"))
         return tuple(f"attention.{variant}.{dtype}" for variant in variants for dtype in formats)
