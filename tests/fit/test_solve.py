@@ -12,7 +12,7 @@ import pytest
 from roofline.errors import MissingCapabilityError
 from roofline.fit.band import bands
 from roofline.fit.fitting import Fitting, fit
-from roofline.fit.solve import Objective, components, items_of, space_of
+from roofline.fit.solve import FITTED_TIGHTNESS, Objective, components, items_of, space_of
 from roofline.fit.split import SHARES, divided, part_of, part_of_text
 from roofline.fit.tables import Row, read_table
 from roofline.predict.estimate.base import device_of
@@ -167,6 +167,16 @@ def test_the_prior_is_that_of_the_profile_when_asked_for(tmp_path: Path) -> None
     assert (plain.belief, prior.belief) == ("the model", f"{GENERAL} of toy")
     assert plain.values["share"] == pytest.approx(0.5, rel=1e-3)
     assert prior.values["share"] == pytest.approx(0.7, rel=1e-3)
+
+
+def test_what_was_fitted_before_is_held_tighter_than_a_guess(tmp_path: Path) -> None:
+    """The same rows pull a set less far from the profile's own numbers than from the model's, by the share of its spread."""
+    free, held = (space_of(TRANSPOSE, FakeModel(), {}, tightness) for tightness in (1.0, FITTED_TIGHTNESS))
+    assert held.spread == pytest.approx(FITTED_TIGHTNESS * free.spread)
+    one = rows_of(transposes(tmp_path, [(2, c) for c in range(2, 40, 2)]))
+    hardware = toy(tmp_path, set_text(TRANSPOSE, share="0.9"))
+    kept = by_name(fit(one, hardware, from_prior=True))[TRANSPOSE].values["share"]
+    assert by_name(fit(one, hardware))[TRANSPOSE].values["share"] < kept <= 0.9
 
 
 def test_the_derivatives_are_those_of_the_residuals(tmp_path: Path) -> None:
