@@ -11,7 +11,7 @@ import typer
 
 from roofline.cli.outcome import chosen_format, note, settings, warn
 from roofline.cli.report import show
-from roofline.cli.session import profile_of, seconds_of
+from roofline.cli.session import profile_of, refuse, seconds_of
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -141,15 +141,13 @@ def _report(sweep: Sweep, chosen: str, output: str | None) -> None:
 
 def _finish(report: Report) -> None:
     """A result that must not be believed, or none at all, is an error of the run."""
-    from roofline.errors import MeasurementInvalidError
-
     results = [(r.id, r.measured) for r in report.rows if r.measured]
-    refused = [f"{i}: {m.status}: {'; '.join(m.notes)}" for i, m in results if m.status in ("invalid", "failed")]
-    if refused:
-        hint = SWITCH if any("faster than" in text and text.startswith("all_reduce") for text in refused) else ""
-        raise MeasurementInvalidError("\n".join(refused) + hint)
-    if all(m.status == "oom" for _, m in results):
-        raise MeasurementInvalidError("nothing could be measured: out of memory in every size")
+    refuse(results, "nothing could be measured: out of memory in every size", _hint)
+
+
+def _hint(refused: Sequence[str]) -> str:
+    """A sum that comes too fast was made on the way."""
+    return SWITCH if any("faster than" in text and text.startswith("all_reduce") for text in refused) else ""
 
 
 def _abandon(said: str, code: int) -> NoReturn:

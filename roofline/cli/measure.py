@@ -14,7 +14,7 @@ import typer
 from roofline.cli.collectives import among, measure_collectives
 from roofline.cli.outcome import chosen_format, note, reported, settings, warn
 from roofline.cli.report import show
-from roofline.cli.session import locked, profile_of, seconds_of
+from roofline.cli.session import REFUSED, locked, profile_of, refuse, seconds_of
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 FORMATS = ("table", "json", "csv", "markdown")
 SUSTAINED_S = 5.0
 """Sampling time of a sustained measurement: heat and the power cap need seconds to show."""
-REFUSED = ("invalid", "failed")
 
 
 @reported
@@ -212,8 +211,6 @@ def _progress(plan: Plan) -> Iterator[Callable[[str, float], None]]:
 
 def _finish(report: Report, interrupted: int) -> None:
     """The exit code: that of an interruption, else 4 when a result must not be believed or there is none."""
-    from roofline.errors import MeasurementInvalidError
-
     if interrupted:
         note("interrupted: the report holds what was measured until then")
         raise typer.Exit(interrupted)
@@ -221,8 +218,4 @@ def _finish(report: Report, interrupted: int) -> None:
     whole = report.totals.measured
     if whole and whole.status in REFUSED and all(m.status not in REFUSED for _, m in results):
         results.append(("the whole sequence", whole))
-    refused = [f"{i}: {m.status}: {'; '.join(m.notes)}" for i, m in results if m.status in REFUSED]
-    if refused:
-        raise MeasurementInvalidError("\n".join(refused))
-    if all(m.status == "oom" for _, m in results):
-        raise MeasurementInvalidError("nothing could be measured: out of device memory in every case")
+    refuse(results, "nothing could be measured: out of device memory in every case")

@@ -1,8 +1,9 @@
-"""What the commands that measure share: the time they may take, the profile beside the device, the device to themselves."""
+"""What the commands that measure share: the time they may take, the profile beside the device, the device to themselves,
+and when a run has failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,10 @@ from roofline.cli.outcome import note, settings
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
     from roofline.measure.base import Device
+    from roofline.report.model import MeasuredResult
+
+REFUSED = ("invalid", "failed")
+"""How a result ends that must not be believed."""
 
 
 def seconds_of(time_limit: str) -> float:
@@ -55,3 +60,18 @@ def locked(device: Device, wanted: bool) -> Iterator[None]:
         if warning and not settings.quiet:
             note(f"note: {warning}")
         yield
+
+
+def refuse(results: Sequence[tuple[str, MeasuredResult]], nothing: str, hint: Callable[[Sequence[str]], str] = lambda refused: "") -> None:
+    """Results by name that must not be believed, or none at all, are an error of the run; ``hint`` follows what was refused.
+
+    Raises:
+        MeasurementInvalidError: some are refused, or all ran out of memory, which ``nothing`` says.
+    """
+    from roofline.errors import MeasurementInvalidError
+
+    refused = [f"{name}: {m.status}: {'; '.join(m.notes)}" for name, m in results if m.status in REFUSED]
+    if refused:
+        raise MeasurementInvalidError("\n".join(refused) + hint(refused))
+    if all(m.status == "oom" for _, m in results):
+        raise MeasurementInvalidError(nothing)

@@ -20,21 +20,11 @@ from roofline.hardware.profile import Hardware
 from roofline.predict.estimate.base import Parameter
 from roofline.predict.estimate.catalog import declared, model_named
 from roofline.spec.files import read_source
-from roofline.spec.find import hardware_names
+from roofline.spec.find import hardware_names, profile_name
 from roofline.spec.fitted import Stated, take_sets
 
 WIDTH = 140
 OWN_SOURCE = re.compile(r"  (fit-\d{4}-\d\d-\d\d(?:-\d+)?): ")
-
-
-def profile_name(output: str | None, base: str) -> str:
-    """The name of the profile in a file: that of the file where it can be one.
-
-    >>> profile_name("out/My_H100.yaml", "h100-sxm"), profile_name(None, "h100-sxm")
-    ('my-h100', 'h100-sxm-fitted')
-    """
-    wanted = Path(output).stem if output and output != "-" else f"{base}-fitted"
-    return re.sub(r"[^a-z0-9.-]+", "-", wanted.lower()).strip("-.") or f"{base}-fitted"
 
 
 def fitted_profile(hardware: Hardware, sets: Sequence[FittedSet], tables: Sequence[Table], output: str | None, date: str) -> str:
@@ -44,7 +34,8 @@ def fitted_profile(hardware: Hardware, sets: Sequence[FittedSet], tables: Sequen
         UsageError: it cannot be extended, since it is not found by its name.
         RooflineError: its sets are written in a way that cannot be kept.
     """
-    name = profile_name(output, hardware.name)
+    otherwise = f"{hardware.name}-fitted"
+    name = profile_name(output, otherwise) or otherwise
     if name == hardware.name:
         lines, kept = _without_sets(hardware)
     else:

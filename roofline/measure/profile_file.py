@@ -11,7 +11,6 @@ import json
 import re
 import time
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from roofline import __version__
@@ -23,6 +22,7 @@ from roofline.measure.ceilings.base import Measured
 from roofline.measure.own_figures import own_figures
 from roofline.spec.ceilings import CEILINGS
 from roofline.spec.find import hardware_names
+from roofline.spec.find import profile_name as file_name
 from roofline.units import Dimension, format_quantity
 
 SOURCE = "calibration"
@@ -87,9 +87,7 @@ def profile_name(output: str | None, base: Hardware | None, info: DeviceInfo) ->
     >>> profile_name("out/my_cpu.yaml", None, DeviceInfo(kind="cpu", name="X", uuid=None, memory_bytes=1, l2_bytes=1, processors=1))
     'my-cpu'
     """
-    wanted = Path(output).stem if output and output != "-" else f"{base.name if base else info.kind}-measured"
-    name = re.sub(r"[^a-z0-9.-]+", "-", wanted.lower()).strip("-.")
-    return name or "measured"
+    return file_name(output, f"{base.name if base else info.kind}-measured") or "measured"
 
 
 def source_text(info: DeviceInfo, date: str) -> str:

@@ -23,6 +23,16 @@ def shipped(folder: str) -> Path:
     return packaged if packaged.is_dir() else PACKAGE.parent / folder
 
 
+def profile_name(output: str | None, otherwise: str) -> str:
+    """The name of a profile that is written to a file: the file's where it can be one, else ``otherwise``; empty if neither can.
+
+    >>> profile_name("out/My_H100.yaml", "h100-sxm-fitted"), profile_name(None, "h100-sxm-fitted")
+    ('my-h100', 'h100-sxm-fitted')
+    """
+    wanted = Path(output).stem if output and output != "-" else otherwise
+    return re.sub(r"[^a-z0-9.-]+", "-", wanted.lower()).strip("-.")
+
+
 def _user_folder(folder: str) -> Path:
     configured = os.environ.get("ROOFLINE_CONFIG_DIR")
     if configured:

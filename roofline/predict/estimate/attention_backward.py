@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, maximum, minimum
+from roofline.numeric import Number, maximum, minimum, up
 from roofline.ops.launched import FusedAttention
 from roofline.predict.estimate.attention_prefill import seen_blocks
-from roofline.predict.estimate.attention_tiles import by_width, relative, up, width_of
+from roofline.predict.estimate.attention_tiles import by_width, relative, width_of
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 
 TILE_KEYS = (128.0, 128.0, 64.0, 64.0, 64.0)

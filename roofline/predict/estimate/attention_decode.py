@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, anywhere, maximum, minimum, where
+from roofline.numeric import Number, anywhere, fourth, maximum, minimum, up, where
 from roofline.ops.launched import FusedAttention
-from roofline.predict.estimate.attention_tiles import WIDEST, Kernels, by_width, kernels_of, parts, relative, up, width_of
+from roofline.predict.estimate.attention_tiles import WIDEST, Kernels, by_width, kernels_of, parts, relative, width_of
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 
 PARAMETERS: tuple[Parameter, ...] = (
@@ -99,7 +99,5 @@ def _memory(kernel: FusedAttention, device: Device, p: Parameters) -> Number:
     widths = kernel.head_dim + kernel.v_head_dim
     queries = kernel.batch * kernel.heads * kernel.q_len * widths * find_dtype(kernel.dtype).bytes
     moved = queries + kernel.batch * kernel.kv_heads * _seen(kernel) * widths * find_dtype(kernel.kv_dtype).bytes
-    fill = moved / (p["warm_share"] * device.l2_bytes)
-    square = fill * fill
-    warm = (1 - 1 / p["warm_speed"]) / (1 + square * square)
+    warm = (1 - 1 / p["warm_speed"]) / (1 + fourth(moved / (p["warm_share"] * device.l2_bytes)))
     return moved * (1 - warm) / (p["read_share"] * device.hbm_bytes_per_s)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, anywhere, maximum, minimum, where
+from roofline.numeric import Number, anywhere, maximum, minimum, up, where
 from roofline.ops.launched import FusedAttention
-from roofline.predict.estimate.attention_tiles import Kernels, by_width, kernels_of, parts, relative, up, width_of
+from roofline.predict.estimate.attention_tiles import Kernels, by_width, kernels_of, parts, relative, width_of
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 
 FP32 = 4

@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.numeric import Number, anywhere, maximum, minimum
+from roofline.numeric import Number, anywhere, maximum, minimum, up
 
-ROUND = 1.5 * 2.0**52
-"""Adding and subtracting it rounds a number below 2^51 to the nearest whole one."""
 WIDEST = 256
 """Kernels have tiles for head dimensions up to 64, 128, 192, 256, and for wider ones."""
 
@@ -136,15 +134,6 @@ def kernels_of(implementation: str, architecture: str) -> Kernels:
     if implementation == "engine":
         return ENGINE.get(architecture, FA2_PAGED)
     return CUDNN if implementation == "cudnn" else EFFICIENT if implementation == "efficient" else FA2
-
-
-def up(value: Number) -> Number:
-    """The next whole number, without a division or a branch: 1e-9 above a whole number counts as that number.
-
-    >>> up(2.0), up(2.25)
-    (2.0, 3.0)
-    """
-    return (value + (0.5 - 1e-9)) + ROUND - ROUND
 
 
 def parts(tiles: Number, blocks: Number, kernels: Kernels, processors: float) -> Number:

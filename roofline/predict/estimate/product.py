@@ -14,7 +14,7 @@ from functools import cache, lru_cache
 from typing import ClassVar
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, is_array, maximum, minimum, root, where
+from roofline.numeric import Number, fourth, is_array, maximum, minimum, root, up, where
 from roofline.ops.launched import Product
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 
@@ -32,8 +32,6 @@ PARTIAL_BYTES = 8
 """A partial sum in fp32 is written and read once."""
 NEVER_S = 1e6
 """The time of a choice that is not there."""
-ROUND = 1.5 * 2.0**52
-"""Adding and subtracting it rounds a number below 2^51 to the nearest whole one."""
 
 RELATED = {
     "bf16": ("bf16",),
@@ -143,8 +141,7 @@ def _memory(kernel: Product, device: Device, p: Parameters) -> Number:
 
 def _cold(fill: Number) -> Number:
     """Share that comes from HBM: half at a fill of 1, soon less below and all above."""
-    square = fill * fill
-    return 1 - 1 / (1 + square * square)
+    return 1 - 1 / (1 + fourth(fill))
 
 
 def _power(kernel: Product, device: Device, p: Parameters) -> Number:
@@ -195,8 +192,8 @@ def _best(kernel: Product, device: Device, blocks: _Blocks, part: Number, split_
     A split pays ``split_s`` and ``part`` for each part; the best number of parts balances that against the way along k. Below
     one part the sum exceeds the time without a split, so that it is not taken.
     """
-    rows = {edge: kernel.batch * _up(kernel.m / edge) for edge in (4, 16, 64, 128, 256)}
-    columns = {edge: _up(kernel.n / edge) / device.processors for edge in (64, 128, 256)}
+    rows = {edge: kernel.batch * up(kernel.m / edge) for edge in (4, 16, 64, 128, 256)}
+    columns = {edge: up(kernel.n / edge) / device.processors for edge in (64, 128, 256)}
     most = kernel.k / LEAST_SPLIT_K
     arrays = is_array(kernel.batch, kernel.m, kernel.n, kernel.k, blocks.depth, blocks.store, part)
     # Thirty comparisons of two numbers are half of a single estimate: the built-in ones take a third of the time.
@@ -206,11 +203,10 @@ def _best(kernel: Product, device: Device, blocks: _Blocks, part: Number, split_
     for (tile_m, tile_n), step in zip(TILES, blocks.steps, strict=True):
         waves = rows[tile_m] * columns[tile_n]
         along, ends = blocks.depth * step, blocks.begin + tile_m * tile_n * blocks.store
-        count = higher(waves + blocks.wave * (_up(waves) - waves), 1)
+        count = higher(waves + blocks.wave * (up(waves) - waves), 1)
         parts = lower(lower(root(along / part), 1 / waves), most)
         split = count * (ends + along / parts) + split_s + part * parts
-        whole = count * (ends + along) - blocks.hidden * (count - 1) * lower(ends, along)
-        best = lower(best, lower(whole, split))
+        best = lower(best, lower(_whole(count, ends, along, blocks.hidden, lower), split))
     return best
 
 
@@ -220,19 +216,14 @@ def _by_rows(kernel: Product, device: Device, blocks: _Blocks) -> Number:
     choices = (few, kernel.m <= 64, kernel.m <= 128, True)
     seconds: Number = NEVER_S
     for chosen, (tile_m, tile_n), step in reversed(tuple(zip(choices, QUANTISED_TILES, blocks.steps, strict=True))):
-        rows = _up(kernel.m / tile_m) if tile_m < 128 else 2 * _up(kernel.m / (2 * tile_m))
-        waves = kernel.batch * rows * _up(kernel.n / tile_n) / device.processors
-        count = maximum(waves + blocks.wave * (_up(waves) - waves), 1)
+        rows = up(kernel.m / tile_m) if tile_m < 128 else 2 * up(kernel.m / (2 * tile_m))
+        waves = kernel.batch * rows * up(kernel.n / tile_n) / device.processors
+        count = maximum(waves + blocks.wave * (up(waves) - waves), 1)
         along, ends = blocks.depth * step, blocks.begin + tile_m * tile_n * blocks.store
         seconds = where(chosen, _whole(count, ends, along, blocks.hidden), seconds)
     return seconds
 
 
-def _whole(count: Number, ends: Number, along: Number, hidden: float) -> Number:
+def _whole(count: Number, ends: Number, along: Number, hidden: float, lower: Callable[[Number, Number], Number] = minimum) -> Number:
     """Seconds of waves of blocks that each walk along all of k; what begins and ends one hides in part behind the next."""
-    return count * (ends + along) - hidden * (count - 1) * minimum(ends, along)
-
-
-def _up(value: Number) -> Number:
-    """The next whole number by rounding, several times faster than a division of arrays; 1e-9 above a whole number is that number."""
-    return (value + (0.5 - 1e-9)) + ROUND - ROUND
+    return count * (ends + along) - hidden * (count - 1) * lower(ends, along)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, ClassVar
 
-from roofline.numeric import Number, anywhere, ceil_div, is_array, maximum, minimum, root, where
+from roofline.numeric import Number, anywhere, ceil_div, fourth, is_array, maximum, minimum, root, where
 from roofline.ops.launched import Stream
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 from roofline.predict.estimate.paths import (
@@ -101,7 +101,7 @@ class StreamModel:
         blocks, rows_s = _blocks(kernel, elements, row_clocks, device)
         from_hbm = moved + SECTOR_BYTES * elements if kind in STRIDED else moved
         if is_array(kernel.fresh_bytes) or kernel.fresh_bytes:
-            from_hbm = from_hbm - kernel.fresh_bytes / (1 + _fourth(kernel.fresh_bytes / (p["fresh_share"] * device.l2_bytes)))
+            from_hbm = from_hbm - kernel.fresh_bytes / (1 + fourth(kernel.fresh_bytes / (p["fresh_share"] * device.l2_bytes)))
         in_flight: Number = rows
         if kind in ROWS_RESIDENT:
             in_flight = ROWS_RESIDENT[kind](kernel) * device.processors
@@ -112,13 +112,13 @@ class StreamModel:
             elements = rows * PADDED[kind](kernel)
         if kernel.dtype in WORDS:
             element_clocks = element_clocks * p["word_share"]
-        kept = p["kept_gain"] / (1 + _fourth(moved / (p["kept_share"] * device.l2_bytes)))
+        kept = p["kept_gain"] / (1 + fourth(moved / (p["kept_share"] * device.l2_bytes)))
         bytes_s, compute = from_hbm * (1 - kept) / (share * bandwidth) + rows_s, _compute_s(kernel, elements * element_clocks, device, p)
         if kind in ROWS_RESIDENT:
             uneven = 1 + p["tail"] * _unevenness(rows / in_flight)
             bytes_s, compute = bytes_s * uneven, compute * uneven
         each = device.processors / maximum(blocks, 1.0)
-        warm = p["warm_gain"] / (1 + _fourth(moved / (p["warm_share"] * device.l2_bytes)))
+        warm = p["warm_gain"] / (1 + fourth(moved / (p["warm_share"] * device.l2_bytes)))
         block_s = (moved / (block_share * bandwidth) + compute / block_lanes) * each * (1 - warm)
         if kind in VECTORISED:
             block_s = block_s * where(elements % VECTORISED[kind] > 0, 1 + p["remainder"], 1.0)
@@ -192,7 +192,7 @@ def _unevenness(waves: Number) -> Number:
 
 def _swept_again(kernel: Stream, in_flight: Number, device: Device, p: Parameters) -> Number:
     """Bytes that further sweeps over a row read from HBM: those of all rows, once the rows in flight no longer fit in L2."""
-    full = _fourth(in_flight * (kernel.read_bytes / kernel.rows) / (p["l2_share"] * device.l2_bytes))
+    full = fourth(in_flight * (kernel.read_bytes / kernel.rows) / (p["l2_share"] * device.l2_bytes))
     return SWEEPS[kernel.kind](kernel) * kernel.read_bytes * full / (1 + full)
 
 
@@ -204,11 +204,6 @@ def _compute_s(kernel: Stream, instructions: Number, device: Device, p: Paramete
     if anywhere(kernel.tensor_flop > 0):
         seconds = seconds + kernel.tensor_flop / (p["matrix_share"] * device.matrix(kernel.dtype))
     return seconds
-
-
-def _fourth(value: Number) -> Number:
-    square = value * value
-    return square * square
 
 
 def _slowest(a: Number, b: Number, c: Number, overlap: float) -> Number:
