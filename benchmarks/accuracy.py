@@ -45,7 +45,7 @@ their terms.
 - **error** is the mean of |predicted - measured| / measured; **in band** the share of rows inside the stated 90 % band.
 - The bound is what the published peaks allow: it is meant to be below the time, and its error says what a datasheet roofline leaves out.
 - Three fifths of the rows of each table were fitted (`roofline fit`, by a hash of the row); every figure here is of the others,
-  which no fit has seen. Whole models were in no fit at all.
+  which no fit has seen. Whole models were in no fit at all; which kernels they launch was settled with their errors in view.
 - `*_vllm` tables are a public database's collection of an inference engine's kernels (see their heads for source and licence), all
   others were measured for this project on one H200 (`results/README.md`). Collections of the same shapes by other people differ by
   4 to 8 %: a smaller error than that is not to be had, or not worth having.
