@@ -39,7 +39,8 @@ PEAK = ".avg.pct_of_peak_sustained_elapsed"
 LEVELS = (
     *BYTES, "sm__cycles_elapsed.max", "lts__t_sectors_srcunit_tex.sum", "lts__t_sectors_srcunit_ltcfabric.sum", f"lts__t_sectors{PEAK}",
     f"lts__throughput{PEAK}", f"dram__throughput{PEAK}", f"l1tex__throughput{PEAK}", f"sm__throughput{PEAK}",
-    "l1tex__m_xbar2l1tex_read_bytes.sum", f"l1tex__m_xbar2l1tex_read_sectors{PEAK}", "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1tex__m_xbar2l1tex_read_bytes.sum", "l1tex__m_l1tex2xbar_write_bytes.sum", "lts__t_sectors_op_write.sum",
+    f"l1tex__m_xbar2l1tex_read_sectors{PEAK}", "l1tex__data_pipe_lsu_wavefronts.sum",
     "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", f"l1tex__data_bank_reads{PEAK}", f"l1tex__data_bank_writes{PEAK}",
     f"sm__pipe_tensor_cycles_active{PEAK}", "sm__ops_path_tensor_src_bf16_dst_fp32.sum", "smsp__inst_executed_pipe_fma.sum",
     "smsp__inst_executed_pipe_alu.sum", "smsp__inst_executed_pipe_xu.sum", "smsp__inst_executed.sum",
@@ -282,7 +283,7 @@ def long_rows(run: str, text: str) -> list[Row]:
         case = launch[at].split(":")[1] if at else "?"
         about = {"run": run, "case": case, "launch": launch["ID"], "kernel": launch.get("Kernel Name", "?").split("(")[0][:80]}
         for name, value in launch.items():
-            if name in KEPT or ("__" in name and not name.startswith(("launch__", "profiler__", "sm__maximum", "smsp__maximum"))):
+            if name in KEPT or name in LEVELS:  # ncu adds what it knows of the device, and the least, mean and largest of each counter
                 number = _number(value)
                 if number is not None:
                     unit = units.get(name, "")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.dataflow_counters import DRAIN, PEAK, Counted, Row, operator
 from roofline.dataflow.account import Account, Device, account, device_of
+from roofline.dataflow.form import Dataflow, Kernel, Names, amount
 from roofline.errors import RooflineError
 from roofline.hardware.profile import Hardware
 from roofline.measure.families import PARAMS
 from roofline.measure.registry import KERNELS
-from roofline.numeric import scalar
+from roofline.numeric import Number, scalar, total
 from roofline.ops.base import Work, work_of
 from roofline.predict.bound import machine_of
 from roofline.report.dataflow import limiter
@@ -20,22 +21,25 @@ from roofline.spec.dataflow import load_dataflow, setting_names
 from roofline.spec.hardware import load_hardware
 
 RESOURCES = ("tensor", "vector", "sfu", "smem", "l2", "hbm")
-SECTOR, WARP = 32, 32
+SECTOR, LINE, WARP = 32, 128, 32
 WITHIN = 0.2
 """The goal: predicted bytes lie so close to the counters."""
 NEAR = 0.9
 """A predicted resource that is used so much of the most used one is confirmed: they tie."""
 BUSY = 0.6
 """Where no resource is used that much, latencies bind rather than a level."""
+SHARED, RESERVED = 233472, 1024
+"""Shared memory of a Hopper processor, and what it takes of that for each block."""
 LANES = {"fma": 128, "alu": 64, "xu": 16}
 """Of the pipes of a Hopper processor."""
 BYTES_NOTE = (
     "Bytes. 'flow' is what the dataflow says, 'op' the operator; quotients are said over counted, * within 20 %. HBM counts what was left",
-    "dirty in L2 as written. L2 asked: sectors that processors asked for; L2 all: lts__t_bytes, with the way between both halves of L2.",
-    "SMEM: wavefronts of loads and stores at 128 bytes, without what wgmma and TMA move.",
+    "dirty in L2 as written. L2 to SMs: what processors received, written: what they sent. L2 sectors: what was left to do for L2 after",
+    "requests of neighbouring processors for the same sector were joined. L2 all: with the way between both halves of L2. SMEM: wavefronts",
+    "at 128 bytes of loads, stores and operands of wgmma, without what asynchronous copies write.",
 )
-BYTES_HEADER = ("case", "HBM MB", "of it left", "flow MB", "flow/", "flow once/", "op cached/", "op once/", "L2 asked MB", "flow MB",
-                "flow/", "op tiled/", "L2 all MB", "flow/", "SMEM GB", "flow/")  # fmt: skip
+BYTES_HEADER = ("case", "HBM MB", "of it left", "flow MB", "flow/", "flow once/", "op cached/", "op once/", "L2 to SMs MB", "flow MB",
+                "flow/", "written MB", "flow/", "L2 sectors MB", "L2 all MB", "SMEM GB", "flow/")  # fmt: skip
 LEVELS_NOTE = ("Levels. Percent of each resource: counted over published rates (L2: of ncu's peak); 'says' is what binds by the dataflow.",)
 LEVELS_HEADER = ("case", "us", "flow us", "says", *(f"{r} %" for r in (*RESOURCES, "issue")), "counted", "verdict")
 
@@ -72,12 +76,15 @@ def launches(rows: Sequence[Row], run: str, case: str, apart: str = "") -> Launc
 
 @dataclass(frozen=True)
 class Measured:
-    """Bytes of a case: HBM with what was left dirty in L2 at its end, all of L2, and what processors asked of L2."""
+    """Bytes of a case: HBM with what was left dirty in L2 at its end; what processors received from L2 and sent to it; sectors that
+    L2 served them, and all that L2 moved."""
 
     hbm: float | None
     left: float
+    received: float | None
+    sent: float | None
+    l2_served: float | None
     l2: float | None
-    l2_asked: float | None
 
 
 def measured(rows: Sequence[Row], case: str, apart: str = "") -> Measured:
@@ -88,7 +95,8 @@ def measured(rows: Sequence[Row], case: str, apart: str = "") -> Measured:
     read, written = first.sum("dram__bytes_read.sum"), first.sum("dram__bytes_write.sum")
     hbm = None if read is None or written is None else read + written + left
     sectors = levels.sum("lts__t_sectors_srcunit_tex.sum")
-    return Measured(hbm, left, first.sum("lts__t_bytes.sum"), None if sectors is None else sectors * SECTOR)
+    received, sent = levels.sum("l1tex__m_xbar2l1tex_read_bytes.sum"), levels.sum("l1tex__m_l1tex2xbar_write_bytes.sum")
+    return Measured(hbm, left, received, sent, None if sectors is None else sectors * SECTOR, first.sum("lts__t_bytes.sum"))
 
 
 def used(found: Launches, device: Device, fast: Launches | None = None) -> dict[str, float]:
@@ -130,30 +138,60 @@ def _gemm(tile: Mapping[str, int]) -> dict[str, float]:
     sides = {"tile_m": tile["BLOCK_M"], "tile_n": tile["BLOCK_N"], "tile_k": tile["BLOCK_K"]}
     each = tile["BLOCK_M"] * tile["BLOCK_N"] // (WARP * tile["num_warps"])
     thread = {"thread_m": 8, "thread_n": each // 8} if each >= 32 else {}
-    return {**sides, **thread, "stages": tile["num_stages"], "warpgroups": max(1, tile["num_warps"] // 4)}
+    more = {"stages": tile["num_stages"], "warpgroups": max(1, tile["num_warps"] // 4), "group": tile.get("GROUP", 0)}
+    return {**sides, **thread, **more}
+
+
+def _monarch(tile: Mapping[str, int]) -> dict[str, float]:
+    """Programs keep their weights, or there is one for each tile of rows, however many those are."""
+    return {"tile_m": tile["ROWS"], "joined": tile["joined"], "at_once": tile.get("AT_ONCE", 10**6)}
+
+
+def _fft_conv(tile: Mapping[str, int]) -> dict[str, float]:
+    if "AT_ONCE" not in tile:
+        return {"pairs": tile["P"], "warps": tile["num_warps"]}
+    stages = tile.get("num_stages", 3)  # Triton's own where none is given
+    at_once = min(tile["AT_ONCE"], SHARED // (tile.get("shared_bytes", 0) + RESERVED))
+    return {"block": tile["BLOCK"], "pairs": tile["P"], "at_once": at_once, "warps": tile["num_warps"], "stages": stages}
 
 
 TILES: Mapping[str, Callable[[Mapping[str, int]], dict[str, float]]] = {
     "gemm": _gemm,
     "attention": lambda t: {"tile_m": t["BLOCK_M"], "tile_n": t["BLOCK_N"], "warps": t["num_warps"], "stages": t["num_stages"]},
     "softmax": lambda t: {"cols_tile": t["BLOCK"]},
-    "fft_conv": lambda t: {"chunk": 2 * t["P"]} if "AT_ONCE" not in t else {},
-    "monarch": lambda t: {"tile_m": t["ROWS"], "joined": t["joined"]},
+    "fft_conv": _fft_conv,
+    "monarch": _monarch,
 }
 """Tiles of our kernels as the shipped dataflows call them."""
 
 
-def tile_of(rows: Sequence[Row], case: str) -> dict[str, int]:
-    """What the launched kernel was built with."""
-    return {r["metric"]: int(r["value"]) for r in rows if r["run"] == "tile" and r["case"] == case}
+def tile_of(rows: Sequence[Row], case: str, apart: str = "") -> dict[str, int]:
+    """What the launched kernel was built with: its tiles, and registers and shared memory as the compiler gave them."""
+    found = {r["metric"]: int(r["value"]) for r in rows if r["run"] == "tile" and r["case"] == case}
+    launched = launches(rows, "levels", case, apart).of
+    for name, metric in (("registers", "launch__registers_per_thread"), ("shared_bytes", "launch__shared_mem_per_block_dynamic")):
+        values = {launch[metric] for launch in launched if metric in launch}
+        if len(values) == 1:
+            found[name] = int(values.pop())
+    return found
 
 
 def settings(case: Counted, op: Any, tile: Mapping[str, int]) -> dict[str, float]:
     """Tiles for the dataflow of the case."""
-    found = TILES[op.name](tile) if tile and case.kernel not in ("gemm", "flash", "softmax") else {}
+    ours = case.kernel not in ("gemm", "flash", "softmax")
+    found = TILES[op.name](tile) if ours and set(tile) - {"registers", "shared_bytes"} else {}
     if case.kernel == "gemm_coalesced" and found:
         found = {"tile_m": found["tile_n"], "tile_n": found["tile_m"]}
     return found
+
+
+def _with_registers(flow: Dataflow, registers: int) -> Dataflow:
+    """The dataflow with the registers that the compiler gave a thread, which decide how many blocks run together."""
+
+    def besides(kernel: Kernel) -> Callable[[Names], Number]:
+        return lambda names: registers - total(amount(a, names) for a in kernel.accumulators.values()) / amount(kernel.workers, names)
+
+    return replace(flow, kernels=tuple(replace(kernel, overhead=besides(kernel)) for kernel in flow.kernels))
 
 
 def predicted(case: Counted, op: Any, tile: Mapping[str, int], device: Device) -> tuple[Account, str]:
@@ -170,7 +208,8 @@ def predicted(case: Counted, op: Any, tile: Mapping[str, int], device: Device) -
 
     def counted(more: Mapping[str, float]) -> Account:
         chosen = [f"{k}={v:.12g}" for k, v in {**sizes, **more}.items() if k in known]
-        return account(load_dataflow(name, [*chosen, f"dtype={op.dtype}"], device.names), device)
+        flow = load_dataflow(name, [*chosen, f"dtype={op.dtype}"], device.names)
+        return account(_with_registers(flow, tile["registers"]) if more and "registers" in tile else flow, device)
 
     tiles = {k: v for k, v in settings(case, op, tile).items() if k in known}
     try:
@@ -201,7 +240,7 @@ def _lines(rows: Sequence[Row], case: Counted, profile: Hardware) -> tuple[list[
     op = operator(case)
     device = device_of(profile, op.dtype)
     work = work_of(op, machine_of(profile))
-    flow, tiles = predicted(case, op, tile_of(rows, case.name), device)
+    flow, tiles = predicted(case, op, tile_of(rows, case.name, case.apart), device)
     return _bytes(rows, case, flow, work), _levels(rows, case, flow, device), f"{case.name}: {flow.flow.name} with {tiles}"
 
 
@@ -209,7 +248,6 @@ def _bytes(rows: Sequence[Row], case: Counted, flow: Account, work: Work) -> lis
     whole, part = measured(rows, case.name), measured(rows, case.name, case.apart)
     smem = launches(rows, "levels", case.name, case.apart).sum("l1tex__data_pipe_lsu_wavefronts.sum")
     assert work.cached is not None
-    assert work.tiled is not None
     return [
         case.name,
         _mb(whole.hbm),
@@ -219,15 +257,21 @@ def _bytes(rows: Sequence[Row], case: Counted, flow: Account, work: Work) -> lis
         _over(flow.sum("once_bytes"), part.hbm),
         _over(work.cached.hbm, whole.hbm),
         _over(work.compulsory.hbm, whole.hbm),
-        _mb(whole.l2_asked),
-        _mb(float(flow.sum("l2_bytes"))),
-        _over(flow.sum("l2_bytes"), part.l2_asked),
-        _over(work.tiled.l2, whole.l2_asked),
-        _mb(whole.l2),
-        _over(flow.sum("l2_bytes"), part.l2),
-        "-" if smem is None else f"{smem * 128 / 1e9:,.1f}",
-        _over(flow.sum("smem_bytes"), None if smem is None else smem * 128),
+        _mb(part.received),
+        _mb(l2_bytes(flow, "read")),
+        _over(l2_bytes(flow, "read"), part.received),
+        _mb(part.sent),
+        _over(l2_bytes(flow, "write"), part.sent),
+        _mb(part.l2_served),
+        _mb(part.l2),
+        "-" if smem is None else f"{smem * LINE / 1e9:,.1f}",
+        _over(flow.sum("smem_bytes"), None if smem is None else smem * LINE),
     ]
+
+
+def l2_bytes(flow: Account, mode: str) -> float:
+    """Bytes that processors read from L2 or write to it, as the dataflow says."""
+    return sum(float(moved.l2_bytes) for kernel in flow.kernels for moved in kernel.work.moved if moved.mode == mode)
 
 
 def _levels(rows: Sequence[Row], case: Counted, flow: Account, device: Device) -> list[str]:

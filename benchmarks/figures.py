@@ -9,11 +9,8 @@ results/h200/dataflow_kernels.csv; everything else is counted here and now. Fill
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from xml.sax.saxutils import escape
 
 from roofline.dataflow.account import Account, Device, account, device_of
 from roofline.dataflow.form import Dataflow
@@ -22,6 +19,8 @@ from roofline.numeric import scalar
 from roofline.ops.base import work_of
 from roofline.ops.registry import OPERATORS
 from roofline.report.dataflow import limiter
+from roofline.report.plot.scale import log_scale
+from roofline.report.plot.svg import Drawing
 from roofline.spec.dataflow import load_dataflow
 from roofline.spec.hardware import load_hardware
 
@@ -30,10 +29,6 @@ MEASURED = ROOT / "results" / "h200" / "dataflow_kernels.csv"
 FIGURES = ROOT / "docs" / "algorithms" / "figures"
 PROFILE = "h200-sxm"
 WIDTH = 760.0
-SIZE = 12.0
-"""Of letters, in pixels."""
-LETTER = 0.6
-"""Width of a letter over its size: more than the mean of the usual fonts, so that what fits here fits there."""
 STYLE = """
 svg{color:#1f2328;font-size:12px;font-family:system-ui,-apple-system,"Segoe UI",Helvetica,Arial,"DejaVu Sans",sans-serif}
 text{fill:currentColor} .head{font-weight:600} .quiet{opacity:.75}
@@ -48,60 +43,9 @@ line,path{stroke:currentColor;fill:none} .grid{opacity:.18} .join{opacity:.5}
 
 
 # --------------------------------------------------------------------------- drawing
-@dataclass(slots=True)
-class Drawing:
-    """Marks on a page of ``WIDTH``, from the top; ``about`` is what it shows, in words.
-
-    ``boxes`` are where its texts lie: left, top, right, bottom, and what they are.
-    """
-
-    title: str
-    height: float
-    about: list[str] = field(default_factory=list)
-    parts: list[str] = field(default_factory=list)
-    boxes: list[tuple[float, float, float, float, str]] = field(default_factory=list)
-
-    def text(self, x: float, y: float, said: str, *, at: str = "start", style: str = "") -> None:
-        """A line of text whose baseline is at y; ``at`` is the end of it that is at x."""
-        wide = len(said) * SIZE * LETTER
-        left = x - {"start": 0.0, "middle": wide / 2, "end": wide}[at]
-        self.boxes.append((left, y - SIZE * 0.8, left + wide, y + SIZE * 0.2, said))
-        anchor = "" if at == "start" else f' text-anchor="{at}"'
-        self.parts.append(f'<text x="{x:.1f}" y="{y:.1f}"{anchor}{_class(style)}>{escape(said)}</text>')
-
-    def line(self, x: float, y: float, to_x: float, to_y: float, style: str) -> None:
-        """A straight line."""
-        self.parts.append(f'<line x1="{x:.1f}" y1="{y:.1f}" x2="{to_x:.1f}" y2="{to_y:.1f}"{_class(style)}/>')
-
-    def bar(self, x: float, y: float, wide: float, tall: float, style: str) -> None:
-        """A rectangle from its left upper corner."""
-        self.parts.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{tall:.1f}"{_class(style)}/>')
-
-    def dot(self, x: float, y: float, style: str, *, square: bool = False) -> None:
-        """A mark around a point."""
-        if square:
-            self.bar(x - 4.5, y - 4.5, 9, 9, style)
-        else:
-            self.parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5"{_class(style)}/>')
-
-    def curve(self, points: Sequence[tuple[float, float]], style: str) -> None:
-        """Straight pieces through points."""
-        self.parts.append(f'<path d="M{" L".join(f"{x:.1f} {y:.1f}" for x, y in points)}"{_class(style)}/>')
-
-    def svg(self) -> str:
-        """The file."""
-        head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0f} {self.height:.0f}" role="img" aria-labelledby="t d">'
-        said = f'<title id="t">{escape(self.title)}</title>\n<desc id="d">{escape("; ".join(self.about))}</desc>'
-        return "\n".join((head, said, f"<style>{STYLE}</style>", *self.parts, "</svg>")) + "\n"
-
-
-def _class(style: str) -> str:
-    return f' class="{style}"' if style else ""
-
-
-def log_scale(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
-    """Places of values between ``low`` and ``high``, equal quotients equally far apart."""
-    return lambda value: start + (end - start) * math.log(value / low) / math.log(high / low)
+def drawing(title: str, height: float) -> Drawing:
+    """An empty page with the style sheet of these figures."""
+    return Drawing(title, height, width=WIDTH, style=STYLE)
 
 
 def duration(seconds: float) -> str:
@@ -170,7 +114,7 @@ RUNGS = {
 
 def ladder() -> Drawing:
     """TFLOP/s of each rung, measured and scheduled."""
-    page = Drawing("Matmul ladder, 4096 x 4096 x 4096, bf16, H200", 40.0 + 28 * len(RUNGS) + 46)
+    page = drawing("Matmul ladder, 4096 x 4096 x 4096, bf16, H200", 40.0 + 28 * len(RUNGS) + 46)
     left, right, flop = 170.0, 480.0, 2 * 4096**3
     place = log_scale(0.3, 1000, left, right)
     bottom = page.height - 46
@@ -202,7 +146,7 @@ SRAM = (32, 64, 128, 256, 512)
 
 def attention() -> Drawing:
     """Bytes to the blocks by shared memory."""
-    page = Drawing("Bytes of attention by the shared memory of a block", 360)
+    page = drawing("Bytes of attention by the shared memory of a block", 360)
     across, down = log_scale(32, 512, 70, 490), log_scale(0.1, 40, 300, 20)
     for gigabytes in (0.1, 1, 10):
         page.line(70, down(gigabytes), 490, down(gigabytes), "grid")
@@ -230,7 +174,7 @@ def attention() -> Drawing:
 
 def softmax_and_norms() -> Drawing:
     """Accesses of memory an element, and times."""
-    page = Drawing("Softmax and norms: memory accesses and times", 424)
+    page = drawing("Softmax and norms: memory accesses and times", 424)
     long, short = {"rows": 512, "cols": 262144}, {"rows": 16384, "cols": 8192}
     cases = [
         *((f"softmax:{kind}", f"{kind} softmax, long rows", long, "b") for kind in ("naive", "safe", "online")),
@@ -279,7 +223,7 @@ def _fused_bound(n: int) -> float:
 
 def fft_convolution() -> Drawing:
     """Times of gated convolutions by length."""
-    page = Drawing("Gated convolution of 64 x 768 sequences, bf16, H200", 400)
+    page = drawing("Gated convolution of 64 x 768 sequences, bf16, H200", 400)
     across, down = log_scale(1024, 32768, 80, 540), log_scale(0.05, 60, 340, 20)
     for ms in (0.1, 1, 10):
         page.line(80, down(ms), 540, down(ms), "grid")
@@ -316,7 +260,7 @@ def fft_convolution() -> Drawing:
 
 def monarch() -> Drawing:
     """Times of products with a Monarch matrix and with a dense one."""
-    page = Drawing("Products with a Monarch matrix and with a dense one, bf16, H200", 352)
+    page = drawing("Products with a Monarch matrix and with a dense one, bf16, H200", 352)
     for panel, (rows, n) in enumerate(((16384, 4096), (8192, 16384))):
         top, shape = 20.0 + 166 * panel, f"{rows}x{n}"
         page.text(8, top, f"n = {n}, {rows} rows", style="head")

@@ -1,8 +1,9 @@
 """Every `console` block of the README and the docs is run, and what it shows is what comes out.
 
 A line that begins with `$ ` is a command; the lines after it, up to the next command, are its standard output. A line `...` stands
-for any lines. Blocks of one file run in order in one empty directory. ``python tests/test_docs.py`` writes what came out into the
-pages, except where a block with ``...`` still matches.
+for any lines. Blocks of one file run in order in one directory, which holds the page's own files: a block of another language with
+``title="NAME"`` is the file of that name. A `pycon` block is a session of Python. ``python tests/test_docs.py [PAGE ...]`` writes what
+came out into the pages, except where a block with ``...`` still matches.
 """
 
 from __future__ import annotations
@@ -12,13 +13,24 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = sorted(p for p in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")] if "```console" in p.read_text(encoding="utf-8"))
+ALL = [ROOT / "README.md", ROOT / "README.zh.md", *(ROOT / "docs").rglob("*.md")]
+PAGES = sorted(p for p in ALL if "```console" in p.read_text(encoding="utf-8"))
+SESSIONS = sorted(p for p in ALL if "```pycon" in p.read_text(encoding="utf-8"))
 BLOCK = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SESSION = re.compile(r"^```pycon\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PLUGIN = "roofline.library.pytest_plugin"
+RUN_SESSION = """
+import doctest, sys
+failed, tried = doctest.testfile("session.txt", module_relative=False, optionflags=doctest.ELLIPSIS)
+sys.exit(failed > 0 or tried == 0)
+"""
+FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```', re.MULTILINE | re.DOTALL)
 
 
 def commands(text: str) -> list[tuple[str, list[str]]]:
@@ -33,13 +45,30 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
     return found
 
 
+def write_files(text: str, folder: Path) -> None:
+    """The files that the page shows with their names, each once."""
+    found = FILE.findall(text)
+    assert len({name for name, _ in found}) == len(found), "a file is shown twice"
+    for name, content in found:
+        (folder / name).write_text(content, encoding="utf-8")
+
+
+def prepare(folder: Path) -> None:
+    """`results` and `tests` are the committed ones, as in a clone."""
+    for name in ("results", "tests"):
+        if not (folder / name).exists():
+            (folder / name).symlink_to(ROOT / name)
+
+
 def run(command: str, folder: Path) -> str:
-    """The standard output of a command line, `roofline` being this checkout's; `results` are the committed ones."""
-    if not (folder / "results").exists():
-        (folder / "results").symlink_to(ROOT / "results")
+    """The standard output of a command line, `roofline` being this checkout's."""
+    prepare(folder)
     python = shlex.quote(sys.executable)
     line = re.sub(r"(^|[|;&]\s*)roofline\b", rf"\1{python} -m roofline", command)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1"}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", "NO_COLOR": "1", "TMPDIR": str(folder)}
+    environment["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), environment["PATH"]))
+    if not any(point.value == PLUGIN for point in entry_points(group="pytest11")):  # a checkout that is not installed
+        environment["PYTEST_PLUGINS"] = PLUGIN
     environment.pop("COLUMNS", None)
     done = subprocess.run(["bash", "-c", line], cwd=folder, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert "Traceback" not in done.stderr, done.stderr
@@ -59,10 +88,24 @@ def test_there_are_pages_with_commands() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_the_commands_of_the_page_give_the_output_shown(page: Path, tmp_path: Path) -> None:
-    for command, shown in commands(page.read_text(encoding="utf-8")):
+    text = page.read_text(encoding="utf-8")
+    write_files(text, tmp_path)
+    for command, shown in commands(text):
         actual = run(command, tmp_path).rstrip("\n").splitlines()
         shown_text = "\n".join(line.rstrip() for line in shown).rstrip("\n").splitlines()
         assert matches(shown_text, actual), f"$ {command}\nshown:\n" + "\n".join(shown) + "\nactual:\n" + "\n".join(actual)
+
+
+@pytest.mark.parametrize("page", SESSIONS, ids=lambda p: p.name)
+def test_the_python_of_the_page_gives_the_output_shown(page: Path, tmp_path: Path) -> None:
+    """In an interpreter of its own: what a session registers or imports stays there."""
+    text = page.read_text(encoding="utf-8")
+    write_files(text, tmp_path)
+    prepare(tmp_path)
+    (tmp_path / "session.txt").write_text("\n".join(SESSION.findall(text)), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", RUN_SESSION], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_readme_test_command_is_what_ci_runs() -> None:
@@ -95,6 +138,9 @@ def rewritten(text: str, folder: Path) -> str:
 if __name__ == "__main__":
     import tempfile
 
-    for name in PAGES:
+    chosen = [Path(name).resolve() for name in sys.argv[1:]] or PAGES
+    for name in chosen:
         with tempfile.TemporaryDirectory() as place:
-            name.write_text(rewritten(name.read_text(encoding="utf-8"), Path(place)), encoding="utf-8")
+            shown_now = name.read_text(encoding="utf-8")
+            write_files(shown_now, Path(place))
+            name.write_text(rewritten(shown_now, Path(place)), encoding="utf-8")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, reported
+from roofline.cli.outcome import chosen_format, deliver, reported, settings
 
 if TYPE_CHECKING:
     from roofline.predict.amdahl import Effect
@@ -196,6 +196,10 @@ def _of_workload(
     from roofline.errors import UsageError
     from roofline.report.whatif import change_lines, faster_steps, swapped
 
+    if device is None and settings.hardware is not None:
+        from roofline.spec.workload import load_workload
+
+        device = load_workload(name, overrides).hardware or settings.hardware
     if bool(steps) == bool(swaps):
         raise UsageError("with a workload give either --step with --speedup, or --swap")
     if steps:

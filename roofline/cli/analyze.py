@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings, warn
-from roofline.cli.report import show
+from roofline.cli.report import FORMATS, show
 
 if TYPE_CHECKING:
     from roofline.hardware.profile import Hardware
@@ -16,15 +16,13 @@ if TYPE_CHECKING:
     from roofline.report.model import Report
     from roofline.workload.workload import Workload
 
-FORMATS = ("table", "json", "csv", "markdown")
-
 
 @reported
 def command(
     workloads: Annotated[list[str], typer.Argument(help="Workload files, names of shipped workloads, or - for stdin.", show_default=False)],
     hardware: Annotated[list[str] | None, typer.Option("-H", "--hardware", help="Profile name or file; repeat to compare.")] = None,
     overrides: Annotated[list[str] | None, typer.Option("--set", help="Change a param, a setting or step.field: key=value.")] = None,
-    format_: Annotated[str | None, typer.Option("--format", help="table, json, csv or markdown.")] = None,
+    format_: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file; its ending picks the format.")] = None,
     explain: Annotated[bool, typer.Option("--explain", help="State every convention and show the arithmetic.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Check the workload's 'expect' block; exit 1 if one fails.")] = False,
@@ -79,7 +77,7 @@ def _reports(
     found = []
     for name in names:
         read = None if devices else load_workload(name, overrides)
-        chosen: list[str | None] = [*devices] if read is None else [read.hardware]
+        chosen: list[str | None] = [*devices] if read is None else [read.hardware or settings.hardware]
         found += [_report(name, device, overrides, raised, read) for device in chosen]
     return found
 
@@ -92,6 +90,7 @@ def _report(
 
     from roofline.report.build import analyze
     from roofline.report.model import Input
+    from roofline.spec.find import find_hardware
     from roofline.spec.hardware import load_hardware
     from roofline.spec.source import read_source
     from roofline.spec.workload import load_workload
@@ -101,7 +100,7 @@ def _report(
     workload = read if read is not None and wanted == overrides else load_workload(name, wanted)
     inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
     if device and profile:
-        text = read_source(profile.path).text
+        text = read_source(str(find_hardware(device))).text  # of a cluster the file of the cluster, not that of its device
         inputs.append(Input(role="hardware", path=device, sha256=hashlib.sha256(text.encode()).hexdigest()))
     return workload, analyze(workload, profile, inputs)
 

@@ -32,6 +32,8 @@ def command(
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write the profile to a file, kernel times beside it.")] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Seconds in place of minutes, roughly; no kernel table.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only these: hbm, l2.read, tensor.bf16, kernels ...; repeat.")] = None,
+    links: Annotated[bool, typer.Option("--links", help="Under torchrun: collectives between the devices, and nothing else.")] = False,
+    time_limit: Annotated[str, typer.Option("--time-limit", help="With --links: longest time for one size, such as '10 s'.")] = "10 s",
     lock: Annotated[bool, typer.Option("--lock/--no-lock", help="Let nobody else measure on this device meanwhile.")] = True,
 ) -> None:
     """Measure this device: memory, caches, arithmetic, launches, links; write a profile for -H.
@@ -44,7 +46,14 @@ def command(
       roofline calibrate -o h200-measured.yaml
 
       roofline calibrate --device cpu -o cpu.yaml
+
+      torchrun --nproc-per-node 8 -m roofline calibrate --links -o h200-x8.yaml
     """
+    if links:
+        from roofline.cli.calibrate_links import calibrate_links
+
+        calibrate_links(hardware, device, output, quick, time_limit, lock)
+        return
     from roofline.errors import MeasurementInvalidError
     from roofline.measure.device import open_device
     from roofline.measure.profile_file import profile_name, profile_text

@@ -68,8 +68,9 @@ def measure_collectives(
         if sweep is not None:
             _report(sweep, chosen, output)
     except RankFailedError as err:
-        _abandon(f"error: {err}" if first else "", err.exit_code)
+        abandon(f"error: {err}" if first else "", err.exit_code)
     except RooflineError:
+        ended()
         if first:
             raise
         raise typer.Exit from None  # the first says so; torchrun would stop it before, were there a failure here
@@ -92,7 +93,7 @@ def _request(
         if options.get(name) not in fitting:
             shown = "a workload" if name == "workload" else f"--{name} {options[name]}"
             raise UsageError(f"{shown} does not go with collectives, which are timed warm, forward and in bursts")
-    _require_torchrun(names)
+    require_torchrun(names)
     from roofline.measure.collectives import Request
 
     launch = options.get("launch") or "graph"
@@ -106,7 +107,12 @@ def _request(
     )
 
 
-def _require_torchrun(names: Sequence[str]) -> None:
+def require_torchrun(names: Sequence[str]) -> None:
+    """Refuse a process that torchrun did not start, with the command that would.
+
+    Raises:
+        MissingCapabilityError: it did not.
+    """
     from roofline.errors import MissingCapabilityError
     from roofline.measure.collective_catalog import command
     from roofline.measure.ranks import launched
@@ -130,13 +136,21 @@ def _report(sweep: Sweep, chosen: str, output: str | None) -> None:
     from roofline.report.build import analyze
 
     if not sweep.workload.steps:
-        _abandon(f"error: {sweep.ended}: nothing was complete", sweep.exit_code)
+        abandon(f"error: {sweep.ended}: nothing was complete", sweep.exit_code)
     report = analyze(sweep.workload, sweep.profile, measured=sweep.measurements)
     warn(report.warnings)
     show(report, chosen, output)
     if sweep.exit_code:
-        _abandon(f"{sweep.ended}: the report holds what was complete", sweep.exit_code)
+        abandon(f"{sweep.ended}: the report holds what was complete", sweep.exit_code)
     _finish(report)
+
+
+def ended() -> None:
+    """Let the ranks part after an error that all of them know; without torch there is nothing to part."""
+    if "torch" in sys.modules:
+        from roofline.measure.ranks import dissolve
+
+        dissolve()
 
 
 def _finish(report: Report) -> None:
@@ -150,7 +164,7 @@ def _hint(refused: Sequence[str]) -> str:
     return SWITCH if any("faster than" in text and text.startswith("all_reduce") for text in refused) else ""
 
 
-def _abandon(said: str, code: int) -> NoReturn:
+def abandon(said: str, code: int) -> NoReturn:
     """End at once: where a rank is gone, torch's own clearing up would wait for it."""
     if said:
         note(said)

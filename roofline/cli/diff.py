@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli.outcome import chosen_format, deliver, note, render, reported
+from roofline.report.formats.exchange import DIFF_FORMATS
 
 if TYPE_CHECKING:
     from roofline.report.diff import Diff
     from roofline.report.model import Report
 
-FORMATS = ("table", "json", "markdown")
+FORMATS = ("table", "json", "markdown", *DIFF_FORMATS)
 
 
 @reported
@@ -26,7 +27,7 @@ def command(
         bool, typer.Option("--allow-context-change", help="Compare all the same what is not comparable.")
     ] = False,
     allow_missing_baseline: Annotated[bool, typer.Option("--allow-missing-baseline", help="Exit 0 when there is no baseline yet.")] = False,
-    format_: Annotated[str | None, typer.Option("--format", help="table, json or markdown.")] = None,
+    format_: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
 ) -> None:
     """Compare two reports row by row and explain every change.
@@ -102,9 +103,13 @@ def _deliver(found: Diff, chosen: str, output: str | None) -> None:
 
         deliver(to_json(found), output)
     elif chosen == "markdown":
-        from roofline.report.diff_view import to_markdown
+        from roofline.report.formats.comment import to_markdown
 
         deliver(to_markdown(found), output)
+    elif chosen in DIFF_FORMATS:
+        from roofline.report.formats.exchange import diff_as
+
+        deliver(diff_as(found, chosen), output)
     else:
         from rich.console import Console
 

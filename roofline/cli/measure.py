@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from roofline.report.model import MeasuredResult, Report
 
 FORMATS = ("table", "json", "csv", "markdown")
-SUSTAINED_S = 5.0
-"""Sampling time of a sustained measurement: heat and the power cap need seconds to show."""
 
 
 @reported
@@ -156,22 +154,10 @@ def _refuse_early(output: str | None, kernels: Sequence[str], operator: str | No
         find(kernel, operator)
 
 
-def _procedure(kind: str, cache: str | None, launch: str | None, mode: str, longest: float) -> Procedure:
-    """As asked for. A CPU's caches are large and slow to rotate over, and it has no graphs."""
-    from roofline.errors import UsageError
-    from roofline.measure.base import Procedure
+def _procedure(kind: str, cache: str | None, launch: str | None, mode: str, longest_s: float) -> Procedure:
+    from roofline.measure.session import procedure_of
 
-    if kind == "cpu" and launch == "graph":
-        raise UsageError("--launch graph: a CPU has no graphs; leave it out or give --launch eager")
-    shortest = min(Procedure().shortest_s if mode == "burst" else SUSTAINED_S, longest / 2)
-    return Procedure(
-        cache=cache or ("warm" if kind == "cpu" else "cold"),
-        launch=launch or ("eager" if kind == "cpu" else "graph"),
-        mode=mode,
-        longest_s=longest,
-        shortest_s=shortest,
-        warmup_s=min(0.2, longest / 10),
-    )
+    return procedure_of(kind, cache, launch, mode, longest_s)
 
 
 def _open(device: str) -> Device:

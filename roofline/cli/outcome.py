@@ -9,13 +9,13 @@ import io
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
 
-from roofline.errors import RooflineError, UsageError, visible
+from roofline.errors import GateFailedError, RooflineError, UsageError, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,11 +25,19 @@ if TYPE_CHECKING:
 
 @dataclass
 class Settings:
-    """What the global flags say."""
+    """What the global flags say, and the settings that are no flag: ``format`` and ``hardware`` where nothing else says one.
+
+    ``warned`` are the codes of the warnings of this run, said or kept quiet, but for those that are ignored.
+    """
 
     quiet: bool = False
     debug: bool = False
     color: str = "auto"
+    strict: bool = False
+    ignore: frozenset[str] = frozenset()
+    format: str | None = None
+    hardware: str | None = None
+    warned: list[str] = field(default_factory=list)
 
 
 settings = Settings()
@@ -44,7 +52,9 @@ def reported(command: _Command) -> _Command:
     @functools.wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
-            return command(*args, **kwargs)
+            found = command(*args, **kwargs)
+            _refuse_warnings()
+            return found
         except RooflineError as err:
             if settings.debug:
                 raise
@@ -52,6 +62,12 @@ def reported(command: _Command) -> _Command:
             raise typer.Exit(err.exit_code) from None
 
     return wrapper  # type: ignore[return-value]
+
+
+def _refuse_warnings() -> None:
+    """With --strict a warning fails the run, when its result is out."""
+    if settings.strict and settings.warned:
+        raise GateFailedError(f"--strict: {', '.join(dict.fromkeys(settings.warned))} (--ignore CODE takes one out)")
 
 
 def note(text: str) -> None:
@@ -64,14 +80,16 @@ def note(text: str) -> None:
 
 
 def warn(warnings: Iterable[Notice]) -> None:
-    """Coded warnings on stderr, unless --quiet."""
-    if not settings.quiet:
-        for warning in warnings:
-            note(f"warning {warning.code}: {warning.message}")
+    """Coded warnings on stderr, unless --quiet or --ignore; the report keeps them all."""
+    for warning in warnings:
+        if warning.code not in settings.ignore:
+            settings.warned.append(warning.code)
+            if not settings.quiet:
+                note(f"warning {warning.code}: {warning.message}")
 
 
 def chosen_format(given: str | None, output: str | None, known: tuple[str, ...]) -> str:
-    """The format asked for, else that of the file's ending, else the first known.
+    """The format asked for, else that of the file's ending, else that of the settings, else the first known.
 
     Raises:
         UsageError: a format that is not known.
@@ -79,7 +97,7 @@ def chosen_format(given: str | None, output: str | None, known: tuple[str, ...])
     if given is None and output is not None:
         given = SUFFIX_FORMATS.get(Path(output).suffix.lower())
     if given is None:
-        return known[0]
+        return settings.format if settings.format in known else known[0]
     if given == "md":
         given = "markdown"
     if given not in known:
@@ -110,6 +128,18 @@ def deliver(text: str, output: str | None) -> None:
     from roofline.report.store import write_text
 
     write_text(str(output), text)
+
+
+def deliver_bytes(data: bytes, output: str | None) -> None:
+    """A result that is no text: to stdout, or whole or not at all to a file."""
+    if output in (None, "-"):
+        with _to_stdout():
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        return
+    from roofline.report.store import write_bytes
+
+    write_bytes(str(output), data)
 
 
 @contextlib.contextmanager

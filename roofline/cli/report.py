@@ -7,23 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
+from roofline.report.formats.exchange import REPORT_FORMATS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from roofline.report.model import Report
 
-FORMATS = ("table", "json", "csv", "markdown")
+FORMATS = ("table", "json", "csv", "markdown", *REPORT_FORMATS)
 
 
 @reported
 def command(
     file: Annotated[str, typer.Argument(help="Report written by analyze or measure.")],
     explain: Annotated[bool, typer.Option("--explain", help="State every convention and show the arithmetic.")] = False,
-    format_: Annotated[str | None, typer.Option("--format", help="table, json, csv or markdown.")] = None,
+    format_: Annotated[str | None, typer.Option("--format", help=f"One of {', '.join(FORMATS)}.")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file; its ending picks the format.")] = None,
 ) -> None:
     """Show a report that was written earlier: predictions, and measurements where it has some.
+
+    github-benchmark, bencher, junit and openmetrics are formats of other tools (see docs/ci.md).
 
     Example: roofline report measured.json
     """
@@ -49,6 +52,10 @@ def show(report: Report, chosen: str, output: str | None, *, explain: bool = Fal
         from roofline.report.csv_view import to_csv
 
         deliver(to_csv(report), output)
+    elif chosen in REPORT_FORMATS:
+        from roofline.report.formats.exchange import report_as
+
+        deliver(report_as(report, chosen), output)
     elif chosen == "markdown":
         from roofline.report import markdown, measured_view
 

@@ -11,7 +11,7 @@ from roofline.cli.outcome import deliver, reported
 
 @reported
 def command(
-    what: Annotated[str, typer.Argument(help="hardware, workload, dataflow, report or accuracy.")],
+    what: Annotated[str, typer.Argument(help="hardware, cluster, workload, dataflow, report or accuracy.")],
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
 ) -> None:
     """Print the JSON Schema of hardware profiles, workloads, reports, or of what 'validate' says of measured tables.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings
+from roofline.report.formats.exchange import PROBLEM_FORMATS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -14,11 +15,12 @@ if TYPE_CHECKING:
     from roofline.report.accuracy import Accuracy
 
 FORMATS = ("table", "json", "csv", "markdown")
+FILE_FORMATS = ("table", *PROBLEM_FORMATS)
 
 
 @reported
 def command(
-    files: Annotated[list[str], typer.Argument(help="Workloads and hardware profiles; or measured tables (.csv).")],
+    files: Annotated[list[str], typer.Argument(help="Workloads, profiles, settings (.toml); or measured tables (.csv).")],
     hardware: Annotated[str | None, typer.Option("-H", "--hardware", help="Tables: the device that they were measured on.")] = None,
     execution: Annotated[
         str | None, typer.Option("--execution", help="Tables: eager, compiled, graph or engine; as each says, else graph.")
@@ -29,13 +31,18 @@ def command(
     max_mape: Annotated[
         float | None, typer.Option("--max-mape", help="Tables: exit 1 where an estimate is off by more than this mean percentage.")
     ] = None,
-    format_: Annotated[str | None, typer.Option("--format", help="Tables: table, json, csv or markdown.")] = None,
-    output: Annotated[str | None, typer.Option("-o", "--output", help="Tables: write to a file.")] = None,
+    format_: Annotated[
+        str | None, typer.Option("--format", help=f"Tables: {', '.join(FORMATS)}. Files: {', '.join(FILE_FORMATS)}.")
+    ] = None,
+    output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")] = None,
 ) -> None:
     """Check workloads and profiles for problems; or hold bound and estimate against measured tables.
 
     A table has the fields of an operator and time_us or time_s; a column 'op' or the file's name says which operator. Errors
     are given by file, operator and size, with the rows that are farthest off and those that are faster than their bound.
+
+    Problems of files are told on stderr; --format sarif, github, gitlab or junit also gives them to tools that show them
+    beside the line.
 
     Examples:
 
@@ -50,32 +57,40 @@ def command(
     if tables and others:
         raise UsageError(f"'{others[0]}' is no table and '{tables[0]}' is one; validate files and tables apart")
     if not tables:
-        given = {"-H": hardware, "--execution": execution, "--part": part, "--max-mape": max_mape, "--format": format_, "-o": output}
+        given = {"-H": hardware, "--execution": execution, "--part": part, "--max-mape": max_mape}
         used = next((name for name, value in given.items() if value is not None), None)
         if used:
             raise UsageError(f"{used} is for measured tables (.csv), and '{files[0]}' is none")
-        _check(files)
+        _check(files, chosen_format(format_, output, FILE_FORMATS), output)
         return
     _compare(tables, hardware, execution, part, max_mape, chosen_format(format_, output, FORMATS), output)
 
 
-def _check(files: list[str]) -> None:
-    """Every problem of workloads and profiles."""
+def _check(files: list[str], chosen: str, output: str | None) -> None:
+    """Every problem of workloads, profiles, clusters, dataflows and settings."""
     from roofline.errors import InputError, Problem, RooflineError
     from roofline.spec.load import load_any
+    from roofline.spec.settings import check_file
 
     problems: list[Problem] = []
     for name in files:
         try:
-            load_any(name)
+            if name.endswith(".toml"):
+                check_file(name)
+            else:
+                load_any(name)
         except InputError as err:
             problems += err.problems
         except RooflineError as err:
             problems.append(Problem(name, 0, 0, str(err)))
+    if chosen != "table":
+        from roofline.report.formats.exchange import problems_as
+
+        deliver(problems_as(problems, files, chosen), output)
     if problems:
         raise InputError(problems)
-    if not settings.quiet:
-        deliver(f"{len(files)} {'file' if len(files) == 1 else 'files'}: no problems\n", None)
+    if chosen == "table" and not settings.quiet:
+        deliver(f"{len(files)} {'file' if len(files) == 1 else 'files'}: no problems\n", output)
 
 
 # --------------------------------------------------------------------------- tables

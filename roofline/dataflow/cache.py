@@ -89,10 +89,12 @@ class Through:
         return where(self.nest.blocks <= self.at_once, 1, cut * outer)
 
     def _grouped(self, access: Access) -> Number:
-        """Waves over the last two loops whose panels are smallest together, as for a matrix product; others run around them."""
+        """Waves over the last two loops as high as the kernel's groups, or such that their panels are smallest together."""
         indexing, loops = self.nest.indexing(access), self.nest.parallel
         rows, columns = loops[-2], loops[-1]
-        wave_rows = minimum(maximum(root(self.at_once * columns.tile / rows.tile), 1), rows.trips)
+        group = self.nest.value(self.nest.kernel.group)
+        square = maximum(root(self.at_once * columns.tile / rows.tile), 1)
+        wave_rows = minimum(where(group > 0, group, square), rows.trips)
         wave_columns = minimum(self.at_once / wave_rows, columns.trips)
         wave_rows = minimum(maximum(self.at_once / wave_columns, 1), rows.trips)
         factor: Number = product(s.trips for s in loops[:-2] if s.loop.name not in indexing)

@@ -151,6 +151,17 @@ def _written_once(nest: Nest, access: Access, path: Path) -> Iterator[Complaint]
         yield Complaint((*path, "at"), f"{said}; write it outside that loop, or list it under updates")
 
 
+def _by_an_earlier_phase(kernel: Kernel, access: Access) -> bool:
+    """Whether the kernel itself has written the tensor in a loop that is over before that of the access begins."""
+    parent = {loop.name: loop.inside for loop in kernel.loops}
+    order, around, at = list(parent), set(), access.at if access.at in parent else None
+    while at is not None:
+        around.add(at)
+        at = parent.get(at)
+    writes = [a.at for a in kernel.accesses if a.mode != "read" and a.tensor == access.tensor and a.at in parent]
+    return any(access.at in parent and order.index(w) < order.index(access.at) and w not in around for w in writes)
+
+
 # --------------------------------------------------------------------------- tensors
 def _uses(flow: Dataflow, names: Names) -> Iterator[Complaint]:
     """Inputs are read, outputs are written, what is handed on is written before it is read."""
@@ -162,7 +173,8 @@ def _uses(flow: Dataflow, names: Names) -> Iterator[Complaint]:
         used = [(j, a) for j, a in enumerate(kernel.accesses) if amount(a.when, names) > 0]
         for j, access in used:
             role = flow.tensor(access.tensor).role
-            if access.mode == "read" and role in ("scratch", "out") and access.tensor not in written:
+            known = access.tensor in written or _by_an_earlier_phase(kernel, access)
+            if access.mode == "read" and role in ("scratch", "out") and not known:
                 said = f"{access.tensor} is read here, but no kernel before '{kernel.name}' has written it"
                 yield Complaint(("kernels", i, "accesses", j, "tensor"), f"{said}; write it first, or give it the role in")
         written |= {a.tensor for _, a in used if a.mode != "read"}

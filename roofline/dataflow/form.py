@@ -25,7 +25,7 @@ MODES = ("read", "write", "update")
 ROLES = ("in", "out", "scratch", "weight")
 ENGINES = ("tensor", "vector")
 ORDERS = ("linear", "grouped")
-"""How blocks are numbered: the last parallel loop runs fastest, or near-square groups over the last two."""
+"""How blocks are numbered: the last parallel loop runs fastest, or groups over the last two that are as high as `Kernel.group` says."""
 
 RESOURCES = ("tensor", "vector", "sfu", "smem", "l2", "hbm")
 """What a tile step may wait for; ``l2`` and ``hbm`` are the copies that fill its tiles."""
@@ -135,7 +135,8 @@ class Kernel:
     ``accumulators`` are results kept in registers by all workers together, in fp32 elements; ``overhead`` is what a thread
     needs besides. ``stages`` above 1 let copies run ahead. ``overlap`` lists groups of resources: those of one group are
     used at the same time, the groups one after the other; a resource in no group overlaps with all. ``cluster`` gives by
-    parallel loop how many neighbouring blocks share what they load.
+    parallel loop how many neighbouring blocks share what they load. In the order ``grouped``, neighbouring blocks go down ``group``
+    tiles of the last but one parallel loop before the next of the last; with 0 so far that what runs together is nearly square.
     """
 
     name: str
@@ -152,6 +153,7 @@ class Kernel:
     overlap: tuple[tuple[str, ...], ...] = ()
     cluster: Mapping[str, Amount] = field(default_factory=dict)
     order: str = "linear"
+    group: Amount = 0
     when: Amount = 1
 
 

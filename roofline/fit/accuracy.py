@@ -98,7 +98,8 @@ def _estimates(batch: Batch, hardware: Hardware, estimators: dict[str, Estimator
     # Calls in a row from Python: the device idles where the host cannot keep up; both are nothing inside a graph.
     host, gaps = sum(h.host_s for h in hosts), sum(h.gap_s for h in hosts)
     for name, into in (("time_s", found.estimate_s), ("low_s", found.low_s), ("high_s", found.high_s)):
-        into[at] = np.maximum(host, gaps + sum(np.asarray(getattr(k, name), dtype=np.float64) for k in kernels))
+        device = gaps + sum(np.asarray(getattr(k, name), dtype=np.float64) for k in kernels)
+        into[at] = np.maximum(host, device) + [found.rows[i].lead_s for i in at]
     for place, i in enumerate(at):
         found.details[i] = (kernels, place)
 

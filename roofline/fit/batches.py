@@ -47,8 +47,8 @@ def batches(rows: Sequence[Row]) -> Iterator[Batch]:
 
 def _kind(row: Row) -> Any:
     """What rows of one batch share."""
-    words = tuple(getattr(row.op, name) for name in _names(row.op.name)[1])
-    return row.operator, row.op.name, row.direction, row.execution, words, sets_of(row)
+    words = tuple((op.name, *(getattr(op, name) for name in _names(op.name)[1])) for op in (row.op, *row.more))
+    return row.operator, row.direction, row.execution, words, sets_of(row)
 
 
 @cache
@@ -68,6 +68,10 @@ def sets_of(row: Row) -> tuple[tuple[str, ...], ...]:
 
 def _stacked(rows: Sequence[Row]) -> tuple[Op, ...]:
     """The operators of the first row with the dimensions of all."""
-    first = rows[0]
-    columns = {n: np.array([getattr(row.op, n) for row in rows], dtype=np.float64) for n in _names(first.op.name)[0]}
-    return directions(replace(first.op, **columns), first.direction)  # type: ignore[type-var]
+    first, *more = (_with_all(ops) for ops in zip(*((row.op, *row.more) for row in rows), strict=True))
+    return (*directions(first, rows[0].direction), *more)
+
+
+def _with_all(ops: Sequence[Op]) -> Op:
+    columns = {n: np.array([getattr(op, n) for op in ops], dtype=np.float64) for n in _names(ops[0].name)[0]}
+    return replace(ops[0], **columns)  # type: ignore[type-var]

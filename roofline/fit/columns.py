@@ -11,10 +11,11 @@ from dataclasses import Field, fields
 from functools import cache
 from typing import Any
 
+from roofline.fit.calls import CALLS, NAMED, call_of
 from roofline.ops.base import Op
 from roofline.ops.registry import OPERATORS
 
-TIMES: Mapping[str, float] = {"time_us": 1e-6, "time_s": 1.0, "eager_us": 1e-6}
+TIMES: Mapping[str, float] = {"time_us": 1e-6, "time_s": 1.0, "latency_us": 1e-6, "eager_us": 1e-6}
 """Columns that hold a time, in seconds a unit."""
 
 EXTRA = frozenset(
@@ -38,23 +39,30 @@ def fields_of(operator: str) -> Mapping[str, Field[Any]]:
 
 
 def named_operator(stem: str) -> str | None:
-    """The operator in a file's name: all of it, or what stands before one of its underscores.
+    """The operator in a file's name: all of it, or what stands before one of its underscores; a table of calls has a name of its own.
 
-    >>> named_operator("batched_gemm_fp8_mine")
-    'batched_gemm'
+    >>> named_operator("batched_gemm_fp8_mine"), named_operator("moe_vllm")
+    ('batched_gemm', 'grouped_gemm')
     """
     words = stem.split("_")
+    if words[0] in NAMED:
+        return NAMED[words[0]]
     names = ("_".join(words[:count]) for count in range(len(words), 0, -1))
     return next((name for name in names if name in OPERATORS), None)
 
 
 def known_columns(operator: str) -> frozenset[str]:
     """Every column that a table of the operator may have."""
-    return EXTRA | TIMES.keys() | fields_of(operator).keys() | RENAMED.get(operator, {}).keys()
+    of_calls = CALLS[operator].columns if operator in CALLS else frozenset()
+    return EXTRA | TIMES.keys() | fields_of(operator).keys() | RENAMED.get(operator, {}).keys() | of_calls
 
 
 def translated(operator: str, row: Mapping[str, str]) -> tuple[str, Cells]:
     """The operator that ran and its fields as texts, from a row by column; empty cells are left out."""
+    call = call_of(operator, row)
+    if call:
+        name, told = call.operators(row)[0]
+        return name, {key: (text, call.numbers[0]) for key, text in told.items()}
     cells: Cells = {}
     renamed = RENAMED.get(operator, {})
     for column, text in row.items():
@@ -62,6 +70,13 @@ def translated(operator: str, row: Mapping[str, str]) -> tuple[str, Cells]:
         if text and (column in renamed or name in fields_of(operator)):
             cells[name] = (text, column)
     return COMPLETED[operator](row, cells) if operator in COMPLETED else (operator, cells)
+
+
+def beside(operator: str, row: Mapping[str, str]) -> tuple[tuple[str, Cells], ...]:
+    """The operators that a call ran beside the one that its row is about, as `translated` gives that one."""
+    call = call_of(operator, row)
+    told = call.operators(row)[1:] if call else ()
+    return tuple((name, {key: (text, call.numbers[0]) for key, text in fields.items()}) for name, fields in told) if call else ()
 
 
 RENAMED: Mapping[str, Mapping[str, str]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,9 @@ from roofline.fit.solve import FITTED_TIGHTNESS, Item, Numbers, Values, componen
 from roofline.fit.split import divided
 from roofline.fit.tables import Row
 from roofline.hardware.profile import Hardware
+from roofline.numeric import scalar
 from roofline.predict.estimate.base import Device, Terms, device_of
+from roofline.predict.estimate.estimator import Estimator
 
 RELATIVE = 20
 """Rows that a set of this run was fitted to before it is the belief of its relatives."""
@@ -53,13 +55,33 @@ def fit(rows: Sequence[Row], hardware: Hardware, *, from_prior: bool = False) ->
     usable = [row for row in rows if row.execution != "eager"]
     if len(usable) < len(rows):
         found.skipped["eager rows"] = f"{len(rows) - len(usable)} rows hold the cost of launching from Python"
-    run = _Run(hardware, from_prior, found, *divided(usable))
+    run = _Run(hardware, from_prior, found, *(alone(part, hardware) for part in divided(usable)))
     for component in sorted(components(fittable(run.items)), key=lambda items: -sum(len(i.at) for i in items)):
         run.fit(component, run.held)
     done = {s.name for s in found.sets}
     for name, items in general_sets(run.items, done).items():
         run.fit(items, general_sets(run.held, done).get(name, []))
     found.sets.sort(key=lambda s: s.name)
+    return found
+
+
+def alone(rows: Sequence[Row], hardware: Hardware) -> list[Row]:
+    """Rows of calls with what they are about alone: the estimate of what else ran is taken off their times.
+
+    What is left is at least a tenth, so that no row says that the kernel took no time.
+
+    Raises:
+        RooflineError: nothing is known of a kernel that ran beside.
+    """
+    estimators: dict[str, Estimator] = {}
+    found = []
+    for row in rows:
+        others = [op for op in row.more if op.name != row.op.name]
+        if others:
+            estimator = estimators.setdefault(row.execution, Estimator(hardware, row.execution))
+            rest_s = row.time_s - row.lead_s - sum(scalar(estimator.op(op).time_s) for op in others)
+            row = replace(row, time_s=max(rest_s, row.time_s / 10), more=tuple(op for op in row.more if op.name == row.op.name))
+        found.append(row)
     return found
 
 

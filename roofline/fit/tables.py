@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from roofline.errors import InputError, Problem, did_you_mean
-from roofline.fit.columns import EXTRA, TIMES, Cells, directions, fields_of, known_columns, named_operator, translated
+from roofline.fit.calls import NAMED, call_of
+from roofline.fit.columns import EXTRA, TIMES, Cells, beside, directions, fields_of, known_columns, named_operator, translated
 from roofline.ops.base import Op
 from roofline.ops.launched import EXECUTIONS
 from roofline.ops.registry import OPERATORS
@@ -27,7 +28,7 @@ from roofline.workload.workload import DIRECTIONS
 MOST_BYTES = 64 * 2**20
 MOST_PROBLEMS = 100
 """Problems after which reading stops: nobody repairs more at once."""
-DEVICE_TIMES = ("time_us", "time_s")
+DEVICE_TIMES = ("time_us", "time_s", "latency_us")
 """Columns of a time on the device; the first that a row fills counts."""
 
 
@@ -35,7 +36,8 @@ DEVICE_TIMES = ("time_us", "time_s")
 class Row:
     """A measured row: what the file calls its operator, the operator that it is, how it ran, and for how long.
 
-    ``text`` is the line as it stands in the file. ``fields`` are the values that the row states, by the operator's names.
+    ``text`` is the line as it stands in the file. ``fields`` are the values that the row states, by the operator's names. ``more``
+    are the operators that ran in the same call, of a table of calls, and ``lead_s`` what of its time the device waited.
     """
 
     file: str
@@ -47,11 +49,13 @@ class Row:
     fields: dict[str, Any]
     op: Op
     time_s: float
+    more: tuple[Op, ...] = ()
+    lead_s: float = 0.0
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """What ran, by direction."""
-        return directions(self.op, self.direction)
+        """What ran, by direction, and beside it."""
+        return (*directions(self.op, self.direction), *self.more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,12 +96,13 @@ def read_tables(paths: Sequence[str], *, execution: str | None = None) -> list[T
 
 
 def execution_of(stem: str, provenance: Sequence[str]) -> str:
-    """Whose kernels a table is of: an engine's where its name or its provenance says so, else torch's from a graph.
+    """Whose kernels a table is of: an engine's where its name or its provenance says so, and of calls, else torch's from a graph.
 
     >>> execution_of("gemm_vllm", ()), execution_of("gemm", ("framework=sglang 0.5",)), execution_of("gemm", ())
     ('engine', 'engine', 'graph')
     """
-    return "engine" if "vllm" in stem or any("framework=" in line for line in provenance) else "graph"
+    engine = "vllm" in stem or stem.split("_")[0] in NAMED or any("framework=" in line for line in provenance)
+    return "engine" if engine else "graph"
 
 
 @dataclass(slots=True)
@@ -177,14 +182,22 @@ class _Reading:
         time_s = self._value(name, time, row[time], time, at)
         direction = self._value(name, "pass", row.get("pass") or "forward", "pass", at)
         execution = self._value(name, "execution", row["execution"], "execution", at) if row.get("execution") else usual
+        call = call_of(name, row)
+        wrong = call.problem(row) if call else None
+        if wrong:
+            return self._fail(at.mark(wrong[0]), wrong[1])
         actual, texts = translated(name, row)
         fields = self._fields(actual, texts, at)
         if self.reader.failures > before:
             return INVALID
         op = self._op(actual, fields, direction, at)
-        if op is INVALID:
+        more = tuple(self._op(other, self._fields(other, found, at), "forward", at) for other, found in beside(name, row))
+        if op is INVALID or INVALID in more:
             return INVALID
-        return Row(self.source.path, line, text, name, direction, self.given or execution, fields, op, time_s * TIMES[time])
+        if call and not call.tells((op, *more)):
+            return None
+        lead_s = call.lead_s(row) if call else 0.0
+        return Row(self.source.path, line, text, name, direction, self.given or execution, fields, op, time_s * TIMES[time], more, lead_s)
 
     def _class(self, name: str) -> type[Op] | None:
         """The operator of that name; one of another package is looked for once."""

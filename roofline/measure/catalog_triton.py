@@ -168,7 +168,7 @@ _MIXERS = (
         fields={"implementation": "flash"},
         example={**_CONV, "real_packing": True},
         small={**_SMALL_CONV, "real_packing": True},
-        dataflow="fft_conv:order{order}",
+        dataflow="fft_conv:pairs{order}",
     ),
     kernel(
         "monarch",
@@ -184,7 +184,7 @@ _MIXERS = (
     kernel(
         "monarch_triton",
         "monarch",
-        "a kernel a factor with its permutation in the store, between which L2 keeps parts of the rows",
+        "a kernel a factor with its permutation in the store; programs keep their weights",
         "monarch_tiled:monarch_triton",
         needs=MATRIX,
         dtypes=HALF,

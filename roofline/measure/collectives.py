@@ -48,10 +48,11 @@ SHOWN_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a command line asks for."""
+    """What a command line asks for; ``sizes`` in bytes, the usual ones where there are none."""
 
     names: tuple[str, ...]
     settings: tuple[str, ...]
+    sizes: tuple[int, ...] = ()
     device: str = "auto"
     launch: str = "graph"
     longest_s: float = 10.0
@@ -141,7 +142,7 @@ def planned(request: Request, ranks: int, kind: str, link: str) -> list[Step]:
     if given.get("ranks", str(ranks)) != str(ranks):
         raise UsageError(f"--set ranks={given['ranks']}: torchrun started {ranks}; {command(request.names)} starts two")
     values = {"dtype": USUAL_DTYPE.get(kind, "bf16"), "over": link, **given, "ranks": str(ranks)}
-    sizes = [values.pop("size")] if "size" in values else [f"{size} B" for size in ladder(kind)]
+    sizes = [values.pop("size")] if "size" in values else [f"{size} B" for size in request.sizes or ladder(kind)]
     return [_step(name, {**values, "size": size}, request) for name in request.names for size in sizes]
 
 

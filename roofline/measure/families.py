@@ -72,7 +72,7 @@ def _attention(op: Any) -> dict[str, Number]:
 
 
 def _fft_conv(op: Any) -> dict[str, Number]:
-    found = {"batch": op.batch, "hidden": op.channels, "n": op.transform_len, "gated": int(op.gated)}
+    found = {"batch": op.batch, "hidden": op.channels, "n": op.transform_len, "seq": op.seq, "gated": int(op.gated)}
     if op.implementation == "cufft":
         return {**found, "spectrum": int(op.spectrum)}
     from roofline.measure.spectra import flash_factors

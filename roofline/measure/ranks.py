@@ -78,6 +78,16 @@ class Ranks:
             dist.destroy_process_group()
 
 
+def dissolve() -> None:
+    """Let the groups go on this rank alone, where all ranks have agreed that there is nothing to do: threads of gloo that still run when
+    the interpreter ends take the process down with them."""
+    import torch.distributed as dist
+
+    if dist.is_available() and dist.is_initialized():
+        with others():
+            dist.destroy_process_group()
+
+
 def rank_of(environment: Mapping[str, str] | None = None) -> int:
     """This process's rank, 0 where it is alone."""
     text = (os.environ if environment is None else environment).get("RANK", "0")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from roofline.models.description import Attention, DeltaNet, Experts, LatentAttention, Layer, Mlp, Model
+from roofline.models.description import Attention, DeltaNet, Experts, LatentAttention, Layer, Mlp, Model, Pixels, Tower
+
+LARGEST_SIDE = 2**16
+"""Pixels a side that no image has."""
 
 
 def contradictions(model: Model) -> Iterator[str]:
@@ -15,6 +18,21 @@ def contradictions(model: Model) -> Iterator[str]:
         yield f"an image of {model.image[1]} holds no patch of {model.image[2]}"
     for layer in dict.fromkeys((*model.layers, *model.mtp)):
         yield from _layer(layer)
+    for tower in model.towers:
+        yield from _tower(tower)
+
+
+def _tower(tower: Tower) -> Iterator[str]:
+    """What cannot be of the layers beside the text, and of the images that they look at."""
+    stem = tower.stem
+    if not tower.model.layers:
+        yield f"the {tower.name} has no layers"
+    if isinstance(stem, Pixels) and stem.size and stem.size < stem.patch:
+        yield f"an image of {stem.size} holds no patch of {stem.patch}"
+    if isinstance(stem, Pixels) and stem.patch * stem.merged > LARGEST_SIDE:
+        yield f"squares of {stem.patch} x {stem.merged} pixels a side are larger than images are"
+    for layer in dict.fromkeys(tower.model.layers):
+        yield from (f"{tower.name}: {said}" for said in _layer(layer))
 
 
 def _layer(layer: Layer) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.models.description import Attention, DeltaNet, LatentAttention, Mamba2, Model
@@ -43,7 +43,11 @@ class FlopPerToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """What `roofline model show` answers. ``kv_bytes_per_token_unbounded`` leaves out layers whose cache a window bounds."""
+    """What `roofline model show` answers. ``kv_bytes_per_token_unbounded`` leaves out layers whose cache a window bounds.
+
+    ``kv_bytes_per_source_token`` are the keys and values that cross-attention keeps of each token of an encoder's input, and ``layers``
+    counts the layers of such an encoder too.
+    """
 
     name: str
     model_type: str
@@ -55,6 +59,7 @@ class Summary:
     kv_dtype: str
     kv_bytes_per_token: int
     kv_bytes_per_token_unbounded: int
+    kv_bytes_per_source_token: int
     state_bytes_per_sequence: int
     flop_per_token: FlopPerToken
     conventions: dict[str, str]
@@ -78,7 +83,7 @@ def summary(
     return Summary(
         name=model.name,
         model_type=model.model_type,
-        layers=len(model.layers),
+        layers=len(model.layers) + (len(model.encoder.model.layers) if model.encoder else 0),
         parameters=parameters(model, weights),
         quantisation=how.name if how else None,
         weight_bytes=sum(by_dtype.values()),
@@ -86,7 +91,8 @@ def summary(
         kv_dtype=cache,
         kv_bytes_per_token=int(size * sum(n for n, _ in cached)),
         kv_bytes_per_token_unbounded=int(size * sum(n for n, window in cached if not window)),
-        state_bytes_per_sequence=sum(_state_bytes(model, layer.mixer) for layer in model.layers),
+        kv_bytes_per_source_token=int(size * sum(_kept(layer.cross) for layer in model.layers)),
+        state_bytes_per_sequence=sum(state_bytes(model, layer.mixer) for layer in model.layers),
         flop_per_token=flop_per_token(model, weights, context),
         conventions=CONVENTIONS,
         notes=model.notes,
@@ -100,16 +106,7 @@ def all_weights(model: Model) -> Iterator[Weight]:
         yield weight
     for index, layer in enumerate(model.layers):
         for weight in layer_weights(model, layer):
-            yield Weight(
-                f"layers.{index}.{weight.path}",
-                weight.part,
-                weight.rows,
-                weight.columns,
-                weight.copies,
-                weight.linear,
-                weight.active_copies,
-                weight.looked_up,
-            )
+            yield replace(weight, path=f"layers.{index}.{weight.path}")
 
 
 def parameters(model: Model, weights: list[Weight]) -> Parameters:
@@ -135,13 +132,18 @@ def cache_elements(model: Model) -> list[tuple[int, int]]:
     for layer in model.layers if model.kind == "decoder" else ():
         mixer = layer.mixer
         if isinstance(mixer, Attention):
-            found.append((mixer.kv_heads * (mixer.head_dim + mixer.v_head_dim), mixer.window))
+            found.append((_kept(mixer), mixer.window))
         elif isinstance(mixer, LatentAttention):
             found.append((mixer.rank + mixer.rope + (mixer.indexer.head_dim if mixer.indexer else 0), 0))
     return found
 
 
-def _state_bytes(model: Model, mixer: object) -> int:
+def _kept(a: Attention | None) -> int:
+    """Numbers of keys and values a token."""
+    return a.kv_heads * (a.head_dim + a.v_head_dim) if a else 0
+
+
+def state_bytes(model: Model, mixer: object) -> int:
     """Bytes a layer keeps for a sequence whatever its length: fp32 states, and the last inputs of its convolution."""
     size = int(find_dtype(model.dtype).bytes)
     if isinstance(mixer, DeltaNet):
@@ -155,7 +157,8 @@ def _state_bytes(model: Model, mixer: object) -> int:
 def flop_per_token(model: Model, weights: list[Weight], context: int) -> FlopPerToken:
     """Forward FLOP of the last token of a context."""
     products = sum(w.flop for w in weights) + (2 * model.vocab * model.hidden if model.tied and model.head else 0)
-    attention = sum(_mixer_flop(layer.mixer, context) for layer in model.layers)
+    source = model.encoder.model.positions if model.encoder else 0
+    attention = sum(_mixer_flop(layer.mixer, context) + _mixer_flop(layer.cross, source or context) for layer in model.layers)
     return FlopPerToken(weights=products, attention=attention, total=products + attention, context=context)
 
 

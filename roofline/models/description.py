@@ -11,7 +11,8 @@ class Attention:
     """Softmax attention. ``qk_norm`` is none, head (a gain of head_dim) or row (a gain of the whole row).
 
     ``window`` is 0 where all keys are seen; ``chunked`` says that it is a chunk, of which a query sees the part before it.
-    ``gate`` doubles the query product for an output gate; ``rotary`` are the elements rotated in a head.
+    ``gate`` doubles the query product for an output gate; ``rotary`` are the elements rotated in a head. ``k_bias`` is false where keys
+    alone have no bias (Whisper).
     """
 
     heads: int
@@ -27,6 +28,7 @@ class Attention:
     chunked: bool = False
     rotary: int = 0
     causal: bool = True
+    k_bias: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,12 +114,16 @@ Feed: TypeAlias = Mlp | Experts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layer:
-    """One layer. ``norms`` are the gains of hidden width before and after its parts; ``parallel`` feeds both parts the same input."""
+    """One layer. ``norms`` are the gains of hidden width before and after its parts; ``parallel`` feeds both parts the same input.
+
+    ``cross`` is attention over the result of an encoder, behind the mixer and with a norm of its own.
+    """
 
     mixer: Mixer | None
     feed: Feed | None
     norms: int = 2
     parallel: bool = False
+    cross: Attention | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,10 +136,74 @@ class Extra:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pixels:
+    """How a tower takes an image: each square of ``patch`` pixels a side is one row of it.
+
+    ``size`` are the pixels a side of every image, 0 where images have their own resolution; ``merged`` patches a side then become one row
+    of the text, and ``unit`` are the pixels a side of the largest square that is not cut, a window's or that of merged patches. ``frames``
+    are those that one patch spans in time, the same image again for a still one. ``blended`` are the rows of the table of positions from
+    which that of a patch is interpolated, 1 where each patch has its own.
+    """
+
+    channels: int
+    patch: int
+    size: int = 0
+    unit: int = 1
+    merged: int = 1
+    frames: int = 1
+    bias: bool = False
+    class_token: bool = False
+    norm: bool = False
+    blended: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sound:
+    """How an encoder takes a spectrogram of ``mels`` rows: two convolutions in time of 3 taps, of which the second halves its length."""
+
+    mels: int
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One operation between a tower and what takes its result: a norm, a product or a function of each element.
+
+    ``rows`` is an expression in the params of the tower, ``width`` the elements of a row of the result, ``into`` those of a product's
+    input (of a pool: the rows that become one), ``times`` how often it stands in the model.
+    """
+
+    name: str
+    op: str
+    rows: str
+    width: int
+    into: int = 0
+    bias: bool = False
+    times: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tower:
+    """Layers with a width and an input of their own beside those of the text: an encoder of images, of sound, or of the source text.
+
+    ``model`` has its layers, norms and positions; ``stem`` is None where it looks words up in the text model's table; ``pieces`` lead from
+    it to the text. ``tokens`` is the expression of the rows that the text sees of an image. ``counted`` says that its weights are counted
+    one by one; otherwise they are one of the text model's extras.
+    """
+
+    name: str
+    model: Model
+    stem: Pixels | Sound | None = None
+    pieces: tuple[Piece, ...] = ()
+    tokens: str = ""
+    counted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A model. ``kind`` is decoder or encoder; ``norm_bias`` tells layer norm with beta from one without; ``mtp`` are modules apart.
 
-    ``image`` is channels, size and patch of an encoder of images, else zeros; ``context`` the longest stated, 0 for none.
+    ``image`` is channels, size and patch of an encoder of images, else zeros; ``context`` the longest stated, 0 for none. ``relative``
+    are the rows of a table of position biases, one a head, that all its layers add to their scores (T5); 0 for none.
     """
 
     name: str
@@ -156,11 +226,23 @@ class Model:
     context: int = 0
     notes: tuple[str, ...] = ()
     image: tuple[int, int, int] = (0, 0, 0)
+    relative: int = 0
+    towers: tuple[Tower, ...] = ()
 
     @property
     def norm_width(self) -> int:
         """Elements of one norm's weights."""
         return self.hidden * (2 if self.norm == "layernorm" and self.norm_bias else 1)
+
+    @property
+    def encoder(self) -> Tower | None:
+        """The encoder whose result the layers attend to, where the model is an encoder-decoder."""
+        return next((tower for tower in self.towers if tower.counted), None)
+
+    @property
+    def eyes(self) -> Tower | None:
+        """The tower that looks at images, where there is one."""
+        return next((tower for tower in self.towers if isinstance(tower.stem, Pixels)), None)
 
 
 @dataclass(slots=True)

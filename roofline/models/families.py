@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from roofline.errors import did_you_mean
-from roofline.models import dense, encoder, mixture
+from roofline.models import dense, encoder, encoder_decoder, mixture, two_towers, vision
 from roofline.models.config import Config
 from roofline.models.consistency import contradictions
 from roofline.models.description import Extra, Found, Model
@@ -59,9 +59,22 @@ FAMILIES: dict[str, Callable[[Config], Model]] = {
     "nemotron_h": mixture.nemotron_h,
     "bert": encoder.bert,
     "vit": encoder.vit,
-    "clip": encoder.clip,
+    "clip": two_towers.clip,
+    "t5": encoder_decoder.t5,
+    "mt5": encoder_decoder.t5,
+    "whisper": encoder_decoder.whisper,
 }
 """How each ``model_type`` is read."""
+
+REFUSED: dict[str, dict[str, str]] = {
+    "deepseek_v4": {
+        "compress_ratios": "keys and values that a ratio of each layer compresses along the sequence",
+        "hc_mult": "hyper-connections, which keep several residual streams",
+        "o_groups": "an output product in groups of low rank",
+        "num_hash_layers": "layers whose experts are chosen by a hash",
+    }
+}
+"""Architectures that are known by name and not described, with the keys that make them what they are."""
 
 OUTER = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config")
 """Keys that may stand outside ``text_config`` and hold for what is inside."""
@@ -77,7 +90,11 @@ def describe(config: Config, name: str) -> Found:
     if word not in FAMILIES:
         found = config.find("model_type")
         said = f"architecture '{word}' is not supported" if word else "the configuration lacks 'model_type'"
-        config.fail(found, f"{said}; {did_you_mean(word, list(FAMILIES)) if word else 'supported: ' + ', '.join(sorted(FAMILIES))}")
+        keys = REFUSED.get(word, {})
+        near = did_you_mean(word, list(FAMILIES)) if word else "supported: " + ", ".join(sorted(FAMILIES))
+        config.fail(found, f"{said}; {'it differs from those that are by the keys named here' if keys else near}")
+        for key, why in keys.items():
+            config.refuse(key, why)
         config.finish()
     model = FAMILIES[word](config) if word == "clip" else _with_text(config, word)
     config.taken.add("quantization_config")
@@ -107,13 +124,14 @@ def _with_text(config: Config, word: str) -> Model:
         inner.close()
     else:
         model = FAMILIES[word](config)
-    vision = config.section("vision_config")
-    if vision is None:
+    eyes = config.section("vision_config")
+    if eyes is None:
         return model
-    if word not in encoder.TOWERS:
+    if word not in vision.TOWERS:
         config.fail(config.entries["vision_config"], f"the vision tower of '{word}' is not supported")
         return model
-    elements = encoder.TOWERS[word](vision, model.hidden)
-    vision.close()
-    text.notes.append("the vision tower is counted among the parameters and no step of the import")
-    return replace(model, extras=(*model.extras, Extra(name="vision_tower", part="vision", elements=elements)))
+    tower = vision.TOWERS[word](eyes, model.hidden, config)
+    eyes.close()
+    text.notes.append(vision.UNSEEN)
+    extra = Extra(name="vision_tower", part="vision", elements=vision.elements(tower))
+    return replace(model, extras=(*model.extras, extra), towers=(*model.towers, tower))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.models.description import (
     Attention,
@@ -16,6 +16,7 @@ from roofline.models.description import (
     Mixer,
     Mlp,
     Model,
+    Tower,
 )
 
 PARTS = ("embedding", "attention", "mlp", "experts", "norms", "head")
@@ -27,7 +28,8 @@ class Weight:
     """A tensor, or as many equal ones as ``copies``: ``rows`` by ``columns``, or a vector with one row.
 
     ``linear`` tells a matrix that quantisation may take; ``active`` is the share of it that a token passes; ``looked_up`` marks
-    tables from which rows are read, which multiply nothing.
+    tables from which rows are read, which multiply nothing; ``passes`` is 0 where a token of the text does not pass it, since it belongs
+    to an encoder or makes keys of the source.
     """
 
     path: str
@@ -53,7 +55,7 @@ class Weight:
     @property
     def flop(self) -> int:
         """FLOP a token: 2 for each weight of a matrix that it passes."""
-        return 2 * self.active if self.rows > 1 and not self.looked_up else 0
+        return 2 * self.passes * self.active if self.rows > 1 and not self.looked_up else 0
 
 
 def _matrix(path: str, part: str, into: int, out: int, bias: bool = False) -> Iterator[Weight]:
@@ -67,7 +69,7 @@ def attention_weights(a: Attention, hidden: int) -> Iterator[Weight]:
     """Queries (twice as wide with an output gate), keys, values, output, norms of queries and keys, sinks."""
     part = "attention"
     yield from _matrix("self_attn.q_proj", part, hidden, a.heads * a.head_dim * (2 if a.gate else 1), a.qkv_bias)
-    yield from _matrix("self_attn.k_proj", part, hidden, a.kv_heads * a.head_dim, a.qkv_bias)
+    yield from _matrix("self_attn.k_proj", part, hidden, a.kv_heads * a.head_dim, a.qkv_bias and a.k_bias)
     yield from _matrix("self_attn.v_proj", part, hidden, a.kv_heads * a.v_head_dim, a.qkv_bias)
     yield from _matrix("self_attn.o_proj", part, a.heads * a.v_head_dim, hidden, a.out_bias)
     if a.qk_norm != "none":
@@ -76,6 +78,14 @@ def attention_weights(a: Attention, hidden: int) -> Iterator[Weight]:
         yield Weight("self_attn.k_norm", "norms", 1, a.head_dim * (a.kv_heads if wide else 1))
     if a.sinks:
         yield Weight("self_attn.sinks", part, 1, a.heads)
+
+
+def cross_weights(a: Attention | None, hidden: int) -> Iterator[Weight]:
+    """Attention over an encoder's result; its keys and values are made once a source, and not for each token."""
+    for weight in attention_weights(a, hidden) if a else ():
+        path = weight.path.replace("self_attn", "encoder_attn")
+        once = path.startswith(("encoder_attn.k_proj", "encoder_attn.v_proj"))
+        yield replace(weight, path=path, part="cross_attention", passes=0 if once else 1)
 
 
 def latent_weights(a: LatentAttention, hidden: int) -> Iterator[Weight]:
@@ -171,7 +181,8 @@ def feed_weights(feed: Feed | None, hidden: int) -> Iterator[Weight]:
 def layer_weights(model: Model, layer: Layer) -> list[Weight]:
     """All of a layer."""
     norms = [Weight(f"norm_{i}", "norms", 1, model.norm_width) for i in range(layer.norms)]
-    return [*norms, *mixer_weights(layer.mixer, model.hidden), *feed_weights(layer.feed, model.hidden)]
+    mixers = (*mixer_weights(layer.mixer, model.hidden), *cross_weights(layer.cross, model.hidden))
+    return [*norms, *mixers, *feed_weights(layer.feed, model.hidden)]
 
 
 def outer_weights(model: Model) -> Iterator[Weight]:
@@ -188,8 +199,32 @@ def outer_weights(model: Model) -> Iterator[Weight]:
         yield Weight("lm_head", "head", model.hidden, model.vocab, linear=True)
     if model.head_bias:
         yield Weight("lm_head.bias", "head", 1, model.vocab)
+    if model.relative:
+        yield Weight("relative_attention_bias", "attention", model.relative, heads_of(model), looked_up=True)
     for extra in model.extras:
         yield Weight(extra.name, extra.part, 1, extra.elements)
+    for tower in model.towers:
+        if tower.counted:
+            for weight in tower_weights(tower):
+                yield replace(weight, path=f"{tower.name}.{weight.path}", part=tower.name, passes=0)
+
+
+def heads_of(model: Model) -> int:
+    """Query heads of the first layer with softmax attention, 0 where there is none."""
+    return next((layer.mixer.heads for layer in model.layers if isinstance(layer.mixer, Attention)), 0)
+
+
+def tower_weights(tower: Tower) -> Iterator[Weight]:
+    """Those of a tower: what is outside its layers, each layer, and the norms and products that follow."""
+    yield from outer_weights(tower.model)
+    for index, layer in enumerate(tower.model.layers):
+        for weight in layer_weights(tower.model, layer):
+            yield replace(weight, path=f"layers.{index}.{weight.path}")
+    for piece in tower.pieces:
+        if piece.op == "gemm":
+            yield Weight(piece.name, tower.name, piece.into, piece.width, piece.times, linear=True)
+        if piece.op in ("rmsnorm", "layernorm") or piece.bias:
+            yield Weight(f"{piece.name}.vector", tower.name, 1, piece.width * (2 if piece.op == "layernorm" else 1), piece.times)
 
 
 def module_weights(model: Model, layer: Layer) -> list[Weight]:

@@ -4,53 +4,79 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from roofline.errors import UsageError, did_you_mean
-from roofline.models.description import Model
-from roofline.models.expansion import PHASES, Expansion, Fields
-from roofline.models.steps import params_of, steps_of, written_parameters
+from roofline.models.expansion import META, PHASES, Expansion, Fields
+from roofline.models.phases import params_of, refuse
+from roofline.models.tower_params import beside
+from roofline.models.vision import UNSEEN
+from roofline.models.whole import parameters_in, written_steps
 
 _PLAIN = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9_ ()*/+.<>=-]*")
-EXECUTION = {"prefill": "engine", "decode": "engine", "train": "eager"}
+EXECUTION = {"prefill": "engine", "decode": "engine", "train": "eager", "mixed": "engine", "encode": "engine"}
 
 
 def workload_text(expansion: Expansion, settings: Mapping[str, int]) -> str:
-    """The workload file of a model in a phase; ``settings`` change its params.
+    """The workload file of a model in a phase on one device; ``settings`` change its params.
 
     Raises:
         UsageError: a phase or a param that does not exist.
     """
-    model, phase = expansion.model, expansion.phase
+    require_phase(expansion.phase)
+    refuse(expansion)
+    params = checked_settings(params_of(expansion), settings, expansion.phase)
+    return document(expansion, params, written_steps(expansion), ())
+
+
+def require_phase(phase: str) -> None:
+    """Refuse a phase that is none.
+
+    Raises:
+        UsageError: with those that are.
+    """
     if phase not in PHASES:
         raise UsageError(f"unknown phase '{phase}'; known: {', '.join(PHASES)}")
-    params = params_of(model, phase)
+
+
+def checked_settings(params: Mapping[str, int | str], settings: Mapping[str, int], phase: str) -> dict[str, int | str]:
+    """The params with these changed.
+
+    Raises:
+        UsageError: a name that is no param, or one that follows from others.
+    """
     changeable = [name for name, value in params.items() if isinstance(value, int)]
-    for name, value in settings.items():
+    for name in settings:
         if name not in changeable:
             raise UsageError(f"'{name}' is no param of a {phase} workload; {did_you_mean(name, changeable)}")
-        params[name] = value
-    steps = steps_of(expansion)
-    head = [
-        "schema: 1",
-        f"name: {json.dumps(f'{model.name}, {phase}')}",
-        f"dtype: {model.dtype}",
-        f"execution: {EXECUTION[phase]}",
-        f"params: {_flow(params)}",
-        "steps:",
-    ]
-    return "\n".join([*_comments(model), *head, *(f"  - {_flow(s)}" for s in steps)]) + "\n"
+    return {**params, **settings}
 
 
-def _comments(model: Model) -> list[str]:
-    said = [
+def document(expansion: Expansion, params: Mapping[str, int | str], steps: Iterable[Fields], said: Iterable[str]) -> str:
+    """The text of a workload file; ``said`` are further comments."""
+    model, phase = expansion.model, expansion.phase
+    settings = {"dtype": model.dtype, "execution": EXECUTION[phase], "params": _flow(params)}
+    return file_text(f"{model.name}, {phase}", settings, steps, _comments(expansion, said))
+
+
+def file_text(name: str, settings: Mapping[str, str], steps: Iterable[Fields | Mapping[str, Any]], said: Iterable[str]) -> str:
+    """A workload file of that name: comments, settings, and one step a line."""
+    comments = [f"# {_line(text)}" for text in said]
+    head = ["schema: 1", f"name: {json.dumps(name)}", *(f"{key}: {value}" for key, value in settings.items()), "steps:"]
+    return "\n".join([*comments, *head, *(f"  - {_flow(s)}" for s in steps)]) + "\n"
+
+
+def _comments(expansion: Expansion, said: Iterable[str]) -> list[str]:
+    model = expansion.model
+    counted = [] if expansion.parallel else [f"Parameters in these steps: {parameters_in(expansion)}."]
+    return [
         f"Written by 'roofline import hf' from a configuration of type {model.model_type}.",
-        f"Parameters in these steps: {written_parameters(model)}.",
+        *counted,
+        *said,
         "Layers of one sort stand once, with repeat; residual additions are part of the norms behind them.",
-        *model.notes,
+        *(n for n in model.notes if n != UNSEEN or beside(model, expansion.phase, expansion.images) is None),
     ]
-    return [f"# {_line(text)}" for text in said]
 
 
 def _line(text: str) -> str:
@@ -58,7 +84,7 @@ def _line(text: str) -> str:
 
 
 def _flow(values: Fields | Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in values.items()) + "}"
+    return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in values.items() if key not in META) + "}"
 
 
 def _scalar(value: Any) -> str:

@@ -38,6 +38,7 @@ from roofline.ops.base import (
     whole,
 )
 from roofline.ops.launched import Launched
+from roofline.ops.pages import whole_pages
 
 FORWARD_VECTOR_FLOP = 5
 """Per score: scale, subtract the maximum, find it, add up, normalise."""
@@ -76,6 +77,7 @@ class Attention(Op):
     scale_pass: bool = flag("naive: scale the scores in a pass of its own, as plain torch code does")
     dropout: float = probability("probability of dropping a score; above 0 naive runs a pass with a one-byte mask")
     cache: bool = flag("K and V are a resident cache, counted in memory")
+    page: Number = dim("keys of a page, where a cache is kept in whole pages; 0 for as many as there are keys", default=0, minimum=0)
     kv_splits: Number = dim("flash: parts into which the keys are split, combined by a second kernel", default=1)
     sram: Number = amount("on-chip memory a block may use; 0 is that of the device", "B", default=0)
     tile_m: Number = dim("flash: queries a block; 0 derives them from the SRAM", default=0, minimum=0)
@@ -137,7 +139,7 @@ class Attention(Op):
         """Q[b, h, q, d], K[b, h_kv, k, d], V[b, h_kv, k, d_v], O[b, h, q, d_v]."""
         kv, role = self.kv_dtype or self.dtype, "cache" if self.cache else "in"
         touched = self.batch * self._kv_heads * self._read_keys()
-        shape = (self.batch, self._kv_heads, self.kv_len)
+        shape = (self.batch, self._kv_heads, whole_pages(self.kv_len, self.page))
         return (
             TensorSpec("q", (self.batch, self.heads, self.q_len, self.head_dim), self.dtype, "in"),
             TensorSpec("k", (*shape, self.head_dim), kv, role, touched * self.head_dim),

@@ -128,6 +128,7 @@ class Gemm(_Product):
     bias: bool = flag("add a bias vector in the epilogue")
     activation: str = choice("function applied in the epilogue", ACTIVATIONS, default="none")
     accumulate: bool = flag("add to C (beta = 1), which reads it")
+    frozen: bool = flag("W is not trained, so that backward forms no gradient of it")
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """A[m, k], W[k, n], bias[n], C[m, n]."""
@@ -180,15 +181,13 @@ class Gemm(_Product):
 
     def saved(self) -> tuple[TensorSpec, ...]:
         """A, for the gradient of W."""
-        return self.tensors()[:1]
+        return () if self.frozen else self.tensors()[:1]
 
     def backward(self) -> tuple[Op, ...]:
-        """dA[m, k] = dC W^T and dW[k, n] = A^T dC: two products of the same size."""
-        plain = replace(self, out_dtype=None, bias=False, activation="none", accumulate=False)
-        return (
-            replace(plain, n=self.k, k=self.n),
-            replace(plain, m=self.k, k=self.m, weight_dtype=None, group_size=0),
-        )
+        """dA[m, k] = dC W^T and, unless W is frozen, dW[k, n] = A^T dC: products of the same size."""
+        plain = replace(self, out_dtype=None, bias=False, activation="none", accumulate=False, frozen=False)
+        gradient = replace(plain, n=self.k, k=self.n)
+        return (gradient,) if self.frozen else (gradient, replace(plain, m=self.k, k=self.m, weight_dtype=None, group_size=0))
 
 
 @operator(

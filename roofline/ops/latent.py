@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from roofline.numeric import Number, minimum, where
 from roofline.ops.base import Counts, Op, TensorSpec, dim, number_format, operator
 from roofline.ops.launched import FusedAttention, Launched
+from roofline.ops.pages import whole_pages
 
 VECTOR_FLOP = 5
 """Per score: scale, subtract the maximum, find it, add up, normalise."""
@@ -36,6 +37,7 @@ class LatentAttention(Op):
     dtype: str = number_format("format of Q and O, and of the products")
     kv_dtype: str | None = number_format("format of the latent rows when it differs (a quantised cache)", default=None)
     top_k: Number = dim("rows that a query picks, where attention is sparse; 0 for all", default=0, minimum=0)
+    page: Number = dim("rows of a page, where the cache is kept in whole pages; 0 for as many as there are rows", default=0, minimum=0)
 
     def seen_keys(self) -> Number:
         """Rows that a query meets."""
@@ -46,7 +48,9 @@ class LatentAttention(Op):
         width, rows = self.rank + self.rope, self.batch * minimum(self.seen_keys() * self.q_len, self.kv_len)
         return (
             TensorSpec("q", (self.batch, self.heads, self.q_len, width), self.dtype, "in"),
-            TensorSpec("latent", (self.batch, self.kv_len, width), self.kv_dtype or self.dtype, "cache", rows * width),
+            TensorSpec(
+                "latent", (self.batch, whole_pages(self.kv_len, self.page), width), self.kv_dtype or self.dtype, "cache", rows * width
+            ),
             TensorSpec("o", (self.batch, self.heads, self.q_len, self.rank), self.dtype, "out"),
         )
 

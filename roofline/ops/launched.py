@@ -66,11 +66,33 @@ class Product:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class GroupedProduct:
+    """Products of rows with one of many matrices each, C[row, n] = A[row, k] W[its matrix, k, n], in one kernel.
+
+    ``experts`` matrices lie here, of which ``chosen`` get rows: ``rows`` together, ``fullest`` that with most. ``weight_bytes`` are,
+    among the bytes read, those of the matrices chosen. ``aligned``: rows of A and W hold a multiple of 16 elements.
+    """
+
+    experts: Number
+    chosen: Number
+    rows: Number
+    fullest: Number
+    n: Number
+    k: Number
+    dtype: str
+    weight_bytes: Number
+    read_bytes: Number
+    write_bytes: Number
+    aligned: Number | bool = True
+    calls: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FusedAttention:
     """Attention streamed through on-chip memory. ``direction`` is forward or backward; ``keys`` are those a query sees at most.
 
-    ``implementation`` is ``flash``, ``cudnn`` or ``efficient`` (backends of torch) or ``engine`` (what an inference engine runs);
-    ``kv_len`` counts cached keys.
+    ``implementation`` is ``flash``, ``cudnn`` or ``efficient`` (backends of torch), ``engine`` (what an inference engine runs) or
+    ``latent`` (all heads over one row a key, of which the first ``v_head_dim`` elements are the value); ``kv_len`` counts cached keys.
     """
 
     batch: Number
@@ -123,4 +145,4 @@ class Transfer:
     calls: int = 1
 
 
-Launched: TypeAlias = Product | FusedAttention | Stream | Transfer
+Launched: TypeAlias = Product | GroupedProduct | FusedAttention | Stream | Transfer

@@ -38,6 +38,21 @@ class Effect:
     new_shares: tuple[float, ...]
     unchanged_new_share: float
 
+    def _repr_html_(self) -> str:
+        """In a notebook: each part before and after."""
+        from roofline.notebook import html_table
+
+        def times(value: float) -> str:
+            return "without limit" if math.isinf(value) else f"{value:.4g}x"
+
+        rows = [
+            (f"part {i}", f"{p.fraction:.1%}", "free" if math.isinf(p.speedup) else times(p.speedup), f"{new:.1%}")
+            for i, (p, new) in enumerate(zip(self.parts, self.new_shares, strict=True), 1)
+        ]
+        rows.append(("unchanged", f"{self.unchanged:.1%}", "1x", f"{self.unchanged_new_share:.1%}"))
+        caption = f"end to end {times(self.speedup)}, limit {times(self.limit)}"
+        return html_table(caption, ("", "share before", "speedup", "share after"), rows)
+
 
 def check_fraction(fraction: float) -> None:
     """A share of the time lies in [0, 1].

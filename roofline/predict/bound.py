@@ -95,14 +95,19 @@ def bound(work: Work, hardware: Hardware, traffic: str = "compulsory") -> Bound:
     Raises:
         UsageError: the device has no matrix rate for the dtype, or no link of that name.
     """
+    return bound_of_times(*resource_times(resource_work(work, hardware, traffic)))
+
+
+def resource_times(placed: Mapping[str, tuple[Number, Value]]) -> tuple[dict[str, Number], dict[str, str]]:
+    """Seconds by resource, and why others that are needed have none."""
     times: dict[str, Number] = {}
     missing: dict[str, str] = {}
-    for name, (amount, rate) in resource_work(work, hardware, traffic).items():
+    for name, (amount, rate) in placed.items():
         if isinstance(rate, Figure):
             times[name] = amount / rate.value
         elif _any(amount):
             missing[name] = rate.reason
-    return bound_of_times(times, missing)
+    return times, missing
 
 
 def bound_of_times(times: Mapping[str, Number], missing: Mapping[str, str] | None = None) -> Bound:
@@ -146,13 +151,14 @@ def _ranked(times: Mapping[str, Number], longest: Number) -> tuple[Any, Any, Num
     """The first and second resource by time (the earlier one of equals), and the second's time."""
     if is_array(longest):
         return _ranked_arrays(times)
-    order = sorted(times, key=lambda name: -times[name] * _handicap(name))
+    order = sorted(times, key=lambda name: -times[name] * handicap(name))
     used = [name for name in order if times[name] > 0]
     first, second = (used[0] if used else None), (used[1] if len(used) > 1 else None)
     return first, second, times[second] if second else 0.0
 
 
-def _handicap(name: str) -> float:
+def handicap(name: str) -> float:
+    """What its time is multiplied by when resources are ranked."""
     return REGISTER_HANDICAP if name == "register" else 1.0
 
 
@@ -160,7 +166,7 @@ def _ranked_arrays(times: Mapping[str, Number]) -> tuple[Any, Any, Number]:
     import numpy as np
 
     names = np.array(list(times))
-    table = np.stack(np.broadcast_arrays(*(times[name] * _handicap(name) for name in times)))
+    table = np.stack(np.broadcast_arrays(*(times[name] * handicap(name) for name in times)))
     first = table.argmax(axis=0)
     rest = table.copy()
     np.put_along_axis(rest, first[None], -1.0, axis=0)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from roofline.hardware.profile import Figure, Hardware, si
-from roofline.numeric import scalar
+from roofline.numeric import Number, maximum
 from roofline.ops.base import Work
 from roofline.predict.bound import resource_work
 
@@ -20,21 +20,21 @@ MEASURED_SLACK = 0.9
 """Share of a measured roof's time that a run may need: the roof is the best of a few short runs."""
 
 
-def floor_s(work: Work, hardware: Hardware, *, warm: bool = False) -> float:
+def floor_s(work: Work, hardware: Hardware, *, warm: bool = False) -> Number:
     """The largest time of any resource at its highest conceivable rate; ``warm``: the run found the cache full of its data."""
     faster = _clock_ratio(hardware)
-    times = [0.0]
+    longest: Number = 0.0
     for name, (amount, rate) in resource_work(work, hardware).items():
         if isinstance(rate, Figure):
-            needed = scalar(amount) - (_cached_bytes(hardware) if warm and name == "hbm" else 0.0)
+            needed = amount - (_cached_bytes(hardware) if warm and name == "hbm" else 0.0)
             slack = MEASURED_SLACK if rate.kind == "measured" else 1.0
-            times.append(needed / rate.value * slack * (faster if name in ON_CHIP else 1.0))
-    return max(times)
+            longest = maximum(longest, needed / rate.value * slack * (faster if name in ON_CHIP else 1.0))
+    return longest
 
 
-def warm_floor_s(work: Work, hardware: Hardware, moved_bytes: float, kernels: int) -> float:
+def warm_floor_s(work: Work, hardware: Hardware, moved_bytes: Number, kernels: int) -> Number:
     """`floor_s` where each of ``kernels`` may find all that the last-level cache holds; together they move ``moved_bytes``."""
-    from_memory = max(0.0, moved_bytes - kernels * _cached_bytes(hardware))
+    from_memory = maximum(0.0, moved_bytes - kernels * _cached_bytes(hardware))
     return floor_s(replace(work, compulsory=replace(work.compulsory, hbm=from_memory, l2=moved_bytes)), hardware)
 
 

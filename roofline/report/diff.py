@@ -91,6 +91,12 @@ class Diff:
     total_estimate_ratio: float | None = None
     gates: tuple[Any, ...] = field(default=())
 
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        from roofline.report.notebook import diff_html
+
+        return diff_html(self)
+
 
 def compare(
     base: Report, head: Report, base_name: str, head_name: str, *, allow_context_change: bool = False, tolerance: float = TOLERANCE

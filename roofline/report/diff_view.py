@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from roofline.report.columns import Column, seconds
 from roofline.report.diff import Diff, Quantity, RowChange, signed
-from roofline.report.markdown import code, table
 from roofline.report.measured import VERDICTS, MeasuredChange
 from roofline.report.sentences import percent, plural, resource
-
-MOST_ROWS = 20
-MOST_CHARACTERS = 60_000
-MARKER = "<!-- roofline-diff -->"
-"""Finds the comment again, so that one is updated instead of many written."""
 
 
 def verdict(found: Diff) -> str:
@@ -84,7 +78,7 @@ def _value(value: float | None) -> str:
 
 def changed_columns(found: Diff) -> list[Column]:
     """The rows that changed, largest effect on the whole first."""
-    rows = sorted((r for r in found.rows if r.status == "changed"), key=_weight, reverse=True)
+    rows = sorted((r for r in found.rows if r.status == "changed"), key=by_weight, reverse=True)
     return [
         Column("row", tuple(r.id for r in rows), right=False),
         Column("time", tuple(signed(r.time_ratio) if r.time_ratio != 1 else "same" for r in rows)),
@@ -104,7 +98,8 @@ def _estimates(rows: list[RowChange]) -> list[Column]:
     return [Column("estimate", tuple(cells))]
 
 
-def _weight(row: RowChange) -> tuple[float, float]:
+def by_weight(row: RowChange) -> tuple[float, float]:
+    """How much a row moved the whole, then its own estimate: the order in which changes are shown."""
     return abs((row.end_to_end or 1) - 1), abs((row.estimate_ratio or 1) - 1)
 
 
@@ -149,32 +144,3 @@ def why_lines(found: Diff) -> list[str]:
     """The explanation of each changed row, then of each measured verdict but *same*."""
     changed = [f"{r.id}: {r.explanation}" for r in found.rows if r.status == "changed"]
     return changed + [f"{name}: measured {m.verdict}: {m.reason}" for name, m in _measured_rows(found) if m.verdict != "same"]
-
-
-def to_markdown(found: Diff) -> str:
-    """A comment for a pull request: verdict, at most 20 rows, the rest folded, never above the size a comment may have."""
-    heading, *rest = head_lines(found)
-    parts = [MARKER, f"**{_escape(heading)}**", *(f"- {_escape(line)}" for line in rest), ""]
-    for columns, what in ((changed_columns(found), "changed"), (measured_columns(found), "were measured")):
-        parts += _markdown_table(columns, what)
-    if why := why_lines(found):
-        parts += ["<details><summary>Why</summary>\n", *(f"- {_escape(w)}" for w in why), "\n</details>\n"]
-    parts += [f"- {_escape(line)}" for line in total_lines(found)]
-    text = "\n".join(parts) + "\n"
-    return text if len(text) <= MOST_CHARACTERS else text[:MOST_CHARACTERS].rsplit("\n", 1)[0] + "\n\n(cut to the size of a comment)\n"
-
-
-def _markdown_table(columns: list[Column], what: str) -> list[str]:
-    if not columns[0].cells:
-        return []
-    rest = len(columns[0].cells) - MOST_ROWS
-    return [table([_first(c, MOST_ROWS) for c in columns]), *([f"{rest} more rows {what}.\n"] if rest > 0 else [])]
-
-
-def _first(column: Column, count: int) -> Column:
-    return Column(column.heading, column.cells[:count], column.right, column.priority)
-
-
-def _escape(text: str) -> str:
-    """A sentence with names of unknown origin, as code: nothing in it is markup."""
-    return code(text) if any(c in text for c in "`<>*_[]|#@!") else text

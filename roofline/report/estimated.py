@@ -214,7 +214,7 @@ def _raise(c: Counted, kernels: Sequence[KernelEstimate], hardware: Hardware) ->
         said = [(getattr(k.kernel, "read_bytes", 0) + getattr(k.kernel, "write_bytes", 0)) * k.kernel.calls for k in kernels]
         moved = min(moved, scalar(total(said)))
     passes = max(int(scalar(c.work.kernels)), sum(k.kernel.calls for k in kernels))
-    floor, time = warm_floor_s(c.work, hardware, moved, passes), scalar(total(k.time_s for k in kernels))
+    floor, time = scalar(warm_floor_s(c.work, hardware, moved, passes)), scalar(total(k.time_s for k in kernels))
     return floor / time if 0 < time < floor else 1.0
 
 

@@ -14,15 +14,15 @@ from roofline.report.text import title
 LONGEST_NAME = 80
 
 
-def code(text: str) -> str:
-    """The text in a code span that nothing in it can end, on one line, of at most 80 characters.
+def code(text: str, longest: int = LONGEST_NAME) -> str:
+    """The text in a code span that nothing in it can end, on one line, of at most ``longest`` characters.
 
     >>> code("a`b")
     '``a`b``'
     """
-    flat = visible(" ".join(text.split()))[:LONGEST_NAME].replace("|", "\\|")
-    longest = max((len(run) for run in re.findall("`+", flat)), default=0)
-    fence = "`" * (longest + 1)
+    flat = visible(" ".join(text.split()))[:longest].replace("|", "\\|")
+    run = max((len(found) for found in re.findall("`+", flat)), default=0)
+    fence = "`" * (run + 1)
     pad = " " if flat.startswith("`") or flat.endswith("`") or not flat else ""
     return f"{fence}{pad}{flat}{pad}{fence}"
 

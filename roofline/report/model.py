@@ -262,3 +262,9 @@ class Report:
     def row(self, row_id: str) -> Row | None:
         """The row of that id."""
         return next((r for r in self.rows if r.id == row_id), None)
+
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        from roofline.report.notebook import report_html
+
+        return report_html(self)

@@ -31,6 +31,8 @@ def model_lines(found: Summary) -> list[str]:
     cached = f"Cache: {kv:,} B a token ({found.kv_dtype})"
     if found.kv_bytes_per_token_unbounded != kv:
         cached += f", {found.kv_bytes_per_token_unbounded:,} B beyond the windows"
+    if found.kv_bytes_per_source_token:
+        cached += f", {found.kv_bytes_per_source_token:,} B a token of the source"
     if found.state_bytes_per_sequence:
         cached += f"; state {format_quantity(found.state_bytes_per_sequence, Dimension.BYTES)} a sequence"
     parts = [format_quantity(n, Dimension.FLOP) for n in (flop.total, flop.weights, flop.attention)]

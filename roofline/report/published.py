@@ -5,8 +5,18 @@ from __future__ import annotations
 from typing import Any, TypeGuard
 
 from roofline.report.accuracy import Accuracy
+from roofline.report.advice import AdviceReport
+from roofline.report.cost import CostReport
+from roofline.report.counters import CounterReport
+from roofline.report.gate import GateReport
+from roofline.report.memory import MemoryReport
 from roofline.report.model import Report
+from roofline.report.plan import PlanReport
+from roofline.report.search import SearchReport
 from roofline.report.shape import json_schema
+from roofline.report.sweep import SweepReport
+from roofline.report.trace import TraceReport
+from roofline.spec.cluster import CLUSTER
 from roofline.spec.dataflow_keys import dataflow_record
 from roofline.spec.hardware import PROFILE
 from roofline.spec.workload import workload_record
@@ -16,8 +26,32 @@ SCHEMAS = {
     "workload": "a workload of roofline",
     "report": "a report of roofline analyze",
     "dataflow": "a dataflow of roofline",
+    "cluster": "a cluster of roofline",
     "accuracy": "what roofline validate says of measured tables",
+    "trace": "a trace's report of roofline ingest trace",
+    "counters": "a report of roofline ingest ncu",
+    "sweep": "a sweep of roofline sweep",
+    "cost": "what the commands of roofline cost give",
+    "memory": "what roofline memory answers",
+    "advice": "what roofline advise found",
+    "plan": "what roofline plan answers",
+    "search": "what roofline search answers",
+    "gate": "the verdict of roofline gate",
 }
+REPORTS: dict[str, Any] = {
+    "report": Report,
+    "trace": TraceReport,
+    "counters": CounterReport,
+    "accuracy": Accuracy,
+    "sweep": SweepReport,
+    "cost": CostReport,
+    "memory": MemoryReport,
+    "advice": AdviceReport,
+    "plan": PlanReport,
+    "search": SearchReport,
+    "gate": GateReport,
+}
+"""Formats that dataclasses define."""
 
 
 def schema_of(what: str) -> dict[str, Any]:
@@ -26,10 +60,12 @@ def schema_of(what: str) -> dict[str, Any]:
         body = _extendable(PROFILE.json_schema())
     elif what == "workload":
         body = workload_record().json_schema()
+    elif what == "cluster":
+        body = _extendable(CLUSTER.json_schema())
     elif what == "dataflow":
         body = dataflow_record().json_schema()
     else:
-        body = json_schema(Report if what == "report" else Accuracy)
+        body = json_schema(REPORTS[what])
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": SCHEMAS[what], **body}
 
 

@@ -125,7 +125,7 @@ def _bound_result(b: Bound) -> BoundResult:
 
 def _floor(work: Work, hardware: Hardware | None, measured: MeasuredResult | None) -> float:
     warm = measured is not None and measured.conditions.get("cache") == "warm"
-    return floor_s(work, hardware, warm=warm) if hardware else 0.0
+    return scalar(floor_s(work, hardware, warm=warm)) if hardware else 0.0
 
 
 def _measured(c: Counted, run: MeasuredResult | None, placed: Placed | None, floor: float) -> MeasuredResult | None:

@@ -208,6 +208,11 @@ def _refusal(path: str, message: str) -> InputError:
 
 
 def write_text(path: str, text: str) -> None:
+    """Write a text as `write_bytes` does."""
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))  # a file name may hold bytes that are no text
+
+
+def write_bytes(path: str, data: bytes) -> None:
     """Write a whole file or nothing: a temporary file beside it, flushed, then moved over it.
 
     Keeps the mode of a file that exists, follows the umask for a new one, and follows links. What is no regular file
@@ -216,7 +221,6 @@ def write_text(path: str, text: str) -> None:
     Raises:
         RooflineError: the file cannot be written; what was there before is still there.
     """
-    data = text.encode("utf-8", "backslashreplace")  # a file name may hold bytes that are no text
     try:
         if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
             Path(path).write_bytes(data)

@@ -51,6 +51,12 @@ class Change:
     largest_share_after: float
     assumes: str
 
+    def _repr_html_(self) -> str:
+        """In a notebook."""
+        from roofline.report.notebook import change_html
+
+        return change_html(self)
+
 
 def _load(name: str, device: str | None, overrides: Sequence[str]) -> tuple[Workload, Hardware]:
     workload = load_workload(name, overrides)

@@ -19,6 +19,11 @@ from roofline.units import Dimension
 MODES = ("burst", "sustained")
 _MATRIX = tuple(dict.fromkeys(d.matrix for d in DTYPES.values()))
 
+LINKS = ("nvlink", "infinity_fabric", "pcie", "link")
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
+REGIMES = (1, 2, 3)
+"""Ranges of sizes, by the bytes that each rank sends, in which a collective has one latency and one bandwidth."""
+
 CEILINGS: dict[str, Dimension] = {
     **{f"hbm.{pattern}": Dimension.BYTES_PER_S for pattern in ("read", "write", "copy", "triad")},
     **{f"{level}.read": Dimension.BYTES_PER_S for level in ("l2", "smem", "register")},
@@ -28,6 +33,13 @@ CEILINGS: dict[str, Dimension] = {
     **{f"launch.{what}": Dimension.SECONDS for what in ("host", "gap", "graph_node")},
     **{f"pcie.{way}": Dimension.BYTES_PER_S for way in ("h2d", "d2h")},
     "host.memcpy": Dimension.BYTES_PER_S,
+    **{
+        f"{link}.{kind}.{number}.{what}": dimension
+        for link in LINKS
+        for kind in COLLECTIVES
+        for number in REGIMES
+        for what, dimension in (("alpha", Dimension.SECONDS), ("bandwidth", Dimension.BYTES_PER_S))
+    },
 }
 """Every ceiling, and what it measures."""
 
@@ -75,4 +87,29 @@ class CeilingType:
 
 
 _ABSENT = Record("a measured ceiling", (Key("absent", Text(), "why it could not be measured", required=True),))
-MEASURED = Record("measured", tuple(Key(name, CeilingType(d), f"{name} in {d.si}") for name, d in CEILINGS.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredType:
+    """The map of ceilings by name."""
+
+    record: Record
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        """The ceilings by name."""
+        return self.record.read(node, reader)
+
+    def json_schema(self) -> dict[str, Any]:
+        """Ceilings by name; those of collectives, a hundred of two sorts, as patterns."""
+        single = Record("measured", tuple(k for k in self.record.keys if k.name not in _OF_LINKS))
+        found = single.json_schema()
+        before = rf"^({'|'.join(LINKS)})\.({'|'.join(COLLECTIVES)})\.[{REGIMES[0]}-{REGIMES[-1]}]\."
+        return {
+            **found,
+            "patternProperties": {**found["patternProperties"], **{f"{before}{what}$": t.json_schema() for what, t in _LINES.items()}},
+        }
+
+
+_LINES = {"alpha": CeilingType(Dimension.SECONDS), "bandwidth": CeilingType(Dimension.BYTES_PER_S)}
+_OF_LINKS = {f"{link}.{kind}.{number}.{what}" for link in LINKS for kind in COLLECTIVES for number in REGIMES for what in _LINES}
+MEASURED = MeasuredType(Record("measured", tuple(Key(name, CeilingType(d), f"{name} in {d.si}") for name, d in CEILINGS.items())))

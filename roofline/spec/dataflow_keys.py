@@ -116,6 +116,7 @@ def kernel_record(loops: tuple[str, ...]) -> Record:
             Key("overlap", ListOf(ListOf(Choice(RESOURCES))), "groups of resources used together; the groups follow one another"),
             Key("cluster", MapOf(Amount(1)), "by parallel loop, neighbouring blocks that share what they load"),
             Key("order", Choice(ORDERS), "how blocks are numbered"),
+            Key("group", Amount(), "grouped: tiles of the last but one parallel loop in a group; 0: near-square waves"),
             Key("note", Text(), "free text"),
         ),
     )

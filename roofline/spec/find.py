@@ -15,6 +15,8 @@ from roofline.errors import UsageError, did_you_mean
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SUFFIXES = (".yaml", ".yml", ".json")
+APART = ("dataflows", "clusters", "models")
+"""Folders inside those of workloads and profiles, whose files have names of their own."""
 
 
 def shipped(folder: str) -> Path:
@@ -52,7 +54,7 @@ def _listing(folders_: tuple[Path, ...]) -> dict[str, Path]:
     for folder in folders_:
         if folder.is_dir():
             for path in sorted(folder.rglob("*")):
-                if path.suffix in SUFFIXES and path.is_file() and path.parent.name != "dataflows":
+                if path.suffix in SUFFIXES and path.is_file() and path.parent.name not in APART:
                     found.setdefault(path.stem, path)
     return found
 
@@ -60,6 +62,49 @@ def _listing(folders_: tuple[Path, ...]) -> dict[str, Path]:
 def hardware_names() -> list[str]:
     """All profile names that can be found, sorted."""
     return sorted(_listing(folders("hardware_specs")))
+
+
+@lru_cache(maxsize=16)
+def _clusters(folders_: tuple[Path, ...]) -> dict[str, Path]:
+    """Cluster files by stem, in the folder ``clusters`` of each folder of profiles."""
+    found: dict[str, Path] = {}
+    for folder in folders_:
+        for path in sorted((folder / "clusters").glob("*")):
+            if path.suffix in SUFFIXES and path.is_file():
+                found.setdefault(path.stem, path)
+    return found
+
+
+def cluster_names() -> list[str]:
+    """All cluster names that can be found, sorted."""
+    return sorted(_clusters(folders("hardware_specs")))
+
+
+def find_cluster(name: str) -> Path:
+    """The cluster's file; a path is taken as it is.
+
+    Raises:
+        UsageError: no such name; the message names the nearest.
+    """
+    found = _clusters(folders("hardware_specs"))
+    if is_path(name) or (name not in found and name and os.path.lexists(name)):
+        return Path(name)
+    if name in found:
+        return found[name]
+    if name in hardware_names():
+        raise UsageError(f"'{name}' is a device, and a cluster is wanted; {did_you_mean(name, list(found))}")
+    raise UsageError(f"unknown cluster '{name}'; {did_you_mean(name, list(found))}")
+
+
+def holds_cluster(path: Path) -> bool:
+    """Whether a file that was asked for as a profile describes a cluster: it lies among those, or has tiers."""
+    if path.parent.name == "clusters":
+        return True
+    try:
+        text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, UnicodeDecodeError):  # the reader says what is wrong with it
+        return False
+    return "tiers" in text and re.search(r"^\s*\"?tiers\"?\s*:", text, re.MULTILINE) is not None
 
 
 def workload_names() -> list[str]:
@@ -102,6 +147,36 @@ def find_dataflow(name: str) -> Path:
     raise UsageError(f"unknown dataflow '{name}'; {did_you_mean(name, dataflow_names())}")
 
 
+@lru_cache(maxsize=16)
+def _models(folders_: tuple[Path, ...]) -> dict[str, Path]:
+    """Model configurations by stem, in the folder ``models`` of each folder of workloads."""
+    found: dict[str, Path] = {}
+    for folder in folders_:
+        for path in sorted((folder / "models").glob("*.json")):
+            if path.is_file():
+                found.setdefault(path.stem, path)
+    return found
+
+
+def model_names() -> list[str]:
+    """All names of models that can be found, sorted."""
+    return sorted(_models(folders("workloads")))
+
+
+def find_model(name: str) -> Path:
+    """The configuration of a model by name; a path is taken as it is, and so is any file that exists.
+
+    Raises:
+        UsageError: no such name; the message names the nearest. Nothing is fetched.
+    """
+    found = _models(folders("workloads"))
+    if name in found:
+        return found[name]
+    if name.endswith(SUFFIXES) or is_path(name) or (name and os.path.lexists(name)):
+        return Path(name)
+    raise UsageError(f"unknown model '{name}'; {did_you_mean(name, list(found))}; or give the path of a config.json")
+
+
 def is_path(name: str) -> bool:
     """Whether a name on the command line means a file: it has a separator or a known ending, or is ``-``."""
     return name == "-" or os.sep in name or "/" in name or name.endswith(SUFFIXES)
@@ -115,7 +190,8 @@ def _find(name: str, folder: str, what: str) -> Path:
         return found[name]
     if name and os.path.lexists(name):  # a file without an ending, or something that the reader refuses in its own words
         return Path(name)
-    raise UsageError(f"unknown {what} '{name}'; {_mistaken(name, folder) or did_you_mean(name, list(found))}")
+    known = [*found, *cluster_names()] if folder == "hardware_specs" else list(found)
+    raise UsageError(f"unknown {what} '{name}'; {_mistaken(name, folder) or did_you_mean(name, known)}")
 
 
 def _mistaken(name: str, folder: str) -> str | None:
@@ -128,11 +204,14 @@ def _mistaken(name: str, folder: str) -> str | None:
 
 
 def find_hardware(name: str) -> Path:
-    """The profile's file.
+    """The profile's file, or that of a cluster of that name.
 
     Raises:
         UsageError: no such name; the message names the nearest.
     """
+    clusters = _clusters(folders("hardware_specs"))
+    if not is_path(name) and name in clusters and name not in hardware_names():
+        return clusters[name]
     return _find(name, "hardware_specs", "hardware profile")
 
 

@@ -16,7 +16,7 @@ from roofline.dtypes import DTYPES
 from roofline.errors import InputError, did_you_mean
 from roofline.hardware.profile import KINDS, LEVELS, Absent, Figure, Hardware, Level, Link, Value
 from roofline.spec.ceilings import MEASURED
-from roofline.spec.find import find_hardware, hardware_names, is_path
+from roofline.spec.find import find_hardware, hardware_names, holds_cluster, is_path
 from roofline.spec.fitted import FittedType, PriorName, Stated, sets_of, take_sets
 from roofline.spec.kind import require
 from roofline.spec.reader import INVALID, Reader, expression_value
@@ -243,13 +243,17 @@ PROFILE = Record(
 
 # --------------------------------------------------------------------------- loading
 def load_hardware(name: str) -> Hardware:
-    """The profile of that name, or in that file.
+    """The profile of that name, or in that file; of a cluster its device, with the tiers among its links.
 
     Raises:
         InputError: problems in the file, all of them.
         UsageError: no profile of that name; the message names the nearest.
     """
     path = find_hardware(name)
+    if holds_cluster(path):
+        from roofline.spec.cluster import load_cluster
+
+        return load_cluster(str(path)).hardware()
     node, sets = _merged(path, (path,))
     reader = Reader()
     _read_names(node, reader)
@@ -267,7 +271,7 @@ def _merged(path: Path, chain: tuple[Path, ...]) -> tuple[MapNode, dict[str, Sta
         return node, sets
     base = _base(node.entries["extends"].value, chain)
     below, inherited = _merged(base, (*chain, base))
-    return _overlay(below, node), {**inherited, **sets}
+    return overlay(below, node), {**inherited, **sets}
 
 
 def extended_name(path: str) -> str | None:
@@ -296,14 +300,14 @@ def _base(parent: Node, chain: tuple[Path, ...]) -> Path:
     return base
 
 
-def _overlay(base: MapNode, over: MapNode) -> MapNode:
+def overlay(base: MapNode, over: MapNode) -> MapNode:
     """Maps merged key by key; figures, lists and scalars replaced whole."""
     entries = dict(base.entries)
     for name, entry in over.entries.items():
         below = entries.get(name)
         whole = not isinstance(entry.value, MapNode) or {"value", "formula", "absent"} & entry.value.entries.keys()
         if below is not None and isinstance(below.value, MapNode) and isinstance(entry.value, MapNode) and not whole:
-            entry = replace(entry, value=_overlay(below.value, entry.value))
+            entry = replace(entry, value=overlay(below.value, entry.value))
         entries[name] = entry
     return replace(over, entries=entries)
 
@@ -343,10 +347,10 @@ def _check(values: dict[str, Any], node: MapNode, reader: Reader) -> None:
                 re.compile(pattern)
         except (re.error, OverflowError, RecursionError) as err:
             reader.fail(node.entries["match"].value, f"'{pattern}' is not a regular expression: {err}")
-    _check_sources(node, set(values.get("sources", {})), reader)
+    check_sources(node, set(values.get("sources", {})), reader)
 
 
-def _check_sources(node: Node, known: set[str], reader: Reader) -> None:
+def check_sources(node: Node, known: set[str], reader: Reader) -> None:
     """Every ``source`` of a figure is a key of ``sources``."""
     if not isinstance(node, MapNode):
         return
@@ -356,7 +360,7 @@ def _check_sources(node: Node, known: set[str], reader: Reader) -> None:
             reader.fail(source, f"source '{source.text}' is not a key of sources; {did_you_mean(source.text, sorted(known))}")
     for name, entry in node.entries.items():
         if name != "sources":
-            _check_sources(entry.value, known, reader)
+            check_sources(entry.value, known, reader)
 
 
 def _build(values: dict[str, Any], path: str, sets: dict[str, Stated]) -> Hardware:

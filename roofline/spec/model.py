@@ -10,6 +10,7 @@ from roofline.models.config import Config, Value
 from roofline.models.description import Model
 from roofline.models.families import describe
 from roofline.models.quantised import Quantisation, quantisation
+from roofline.spec.find import find_model
 from roofline.spec.source import Entry, ListNode, MapNode, Node, Scalar, parse, read_source
 
 SIDE = "hf_quant_config.json"
@@ -17,13 +18,24 @@ SIDE = "hf_quant_config.json"
 
 
 def load_model(path: str) -> tuple[Model, Quantisation | None, tuple[str, ...]]:
-    """The model of that file, its quantisation, and the keys that were ignored. Nothing is fetched and nothing is run.
+    """The model of that file or shipped under that name, its quantisation, and the keys that were ignored.
+
+    Nothing is fetched and nothing is run.
 
     Raises:
         InputError: what cannot be read or is not understood, all at once, each at its place.
+        UsageError: no such name.
     """
-    config = load_config(path)
-    name = "model" if path == "-" else _name(Path(path))
+    path = path if path == "-" else str(find_model(path))
+    return model_of(load_config(path), "model" if path == "-" else _name(Path(path)), path)
+
+
+def model_of(config: Config, name: str, path: str = "-") -> tuple[Model, Quantisation | None, tuple[str, ...]]:
+    """`load_model` from a configuration already read; ``path`` is its file, beside which others may lie.
+
+    Raises:
+        InputError: what is not understood, all at once, each at its place.
+    """
     nested = config.entries.get("text_config")
     found = describe(config, name)
     side = _side(path)
@@ -39,7 +51,15 @@ def load_model(path: str) -> tuple[Model, Quantisation | None, tuple[str, ...]]:
 
 def load_config(path: str) -> Config:
     """The file's top map."""
-    root = parse(read_source(path))
+    return config_of(parse(read_source(path)))
+
+
+def config_of(root: Node) -> Config:
+    """A map of keys, wherever it stands.
+
+    Raises:
+        InputError: it is no map.
+    """
     if not isinstance(root, MapNode):
         raise InputError([root.problem("expected a model configuration as a map of keys to values")])
     value = _value(root, None)

@@ -17,12 +17,16 @@ class _Refused(Exception):
 
 
 def overridden(root: MapNode, overrides: Iterable[str]) -> MapNode:
-    """The workload with ``key=value`` put in: a param, a setting, or ``step.field``.
+    """The workload with ``key=value`` put in: a param, a setting, or ``step.field``; a model's key as its steps.
 
     Raises:
         UsageError: an override that is not ``key=value``.
         InputError: overrides that name nothing, all of them, each with the nearest name.
     """
+    if "model" in root.entries:
+        from roofline.spec.model_key import expanded
+
+        root, overrides = expanded(root, list(overrides))
     problems: list[Problem] = []
     for text in overrides:
         key, equals, value = (part.strip() for part in text.partition("="))

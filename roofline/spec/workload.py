@@ -19,8 +19,9 @@ from roofline.ops import OPERATORS
 from roofline.ops.base import Op
 from roofline.spec.expectations import read_expectations
 from roofline.spec.expression import ExpressionError, evaluate
-from roofline.spec.find import find_workload, hardware_names, is_path
+from roofline.spec.find import cluster_names, find_workload, hardware_names, is_path
 from roofline.spec.kind import require
+from roofline.spec.model_keys import MODEL_KEYS, WorkloadRecord
 from roofline.spec.overrides import id_of, overridden
 from roofline.spec.reader import ALL, INVALID, Reader, expression_value, scalar
 from roofline.spec.schema import (
@@ -128,14 +129,15 @@ _RECORDS: dict[type[Op], Record] = {}
 
 @dataclass(frozen=True, slots=True)
 class ProfileName:
-    """The name of a hardware profile, never a path: a workload from elsewhere must not make the tool open other files."""
+    """The name of a hardware profile or a cluster, never a path: a workload from elsewhere must not make the tool open other files."""
 
     def read(self, node: Node, reader: Reader) -> Any:
         """The name."""
         name = Text("a profile name").read(node, reader)
-        if name is INVALID or name in hardware_names():
+        known = [*hardware_names(), *cluster_names()]
+        if name is INVALID or name in known:
             return name
-        hint = "give a file with -H" if is_path(name) else did_you_mean(name, hardware_names())
+        hint = "give a file with -H" if is_path(name) else did_you_mean(name, known)
         return reader.fail(node, f"unknown hardware profile '{name}'; {hint}")
 
     def json_schema(self) -> dict[str, Any]:
@@ -176,7 +178,7 @@ _ANY_SCALAR = {"type": ["string", "number", "boolean"]}
 
 def workload_record() -> Record:
     """The top-level keys of a workload file."""
-    return Record(
+    return WorkloadRecord(
         "a workload",
         (
             Key("schema", Integer(SCHEMA, SCHEMA), "version of this format", required=True),
@@ -187,6 +189,7 @@ def workload_record() -> Record:
             Key("traffic", Choice(TRAFFIC), "which count of bytes the time is taken from; compulsory when not given"),
             Key("params", Anything({"type": "object", "additionalProperties": _ANY_SCALAR}), "names for expressions"),
             Key("steps", _Steps(), "what is computed, in order", required=True),
+            *MODEL_KEYS,
             Key("expect", Anything({"type": "object", "additionalProperties": _ANY_SCALAR}), "assertions for --check"),
             Key("note", Text(), "free text"),
         ),

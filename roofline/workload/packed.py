@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from itertools import pairwise
 
-from roofline.numeric import is_array
+from roofline.numeric import anywhere
 from roofline.ops.elementwise import Swiglu
 from roofline.ops.gemm import Gemm
 from roofline.workload.workload import Step
@@ -25,9 +25,10 @@ def fed(steps: Iterable[Step]) -> tuple[Step, ...]:
 def _fed(before: Step, step: Step) -> Step:
     """The step, marked if the one before wrote gate and up as one tensor."""
     product, gated = before.op, step.op
-    if not (isinstance(product, Gemm) and isinstance(gated, Swiglu)) or is_array(product.m, product.n, gated.rows, gated.cols):
+    if not (isinstance(product, Gemm) and isinstance(gated, Swiglu)):
         return step
     follows = step.after is None or before.id in step.after
-    if follows and before.repeat == step.repeat and (product.m, product.n) == (gated.rows, 2 * gated.cols):
+    differ = anywhere(product.m != gated.rows) or anywhere(product.n != 2 * gated.cols)
+    if follows and before.repeat == step.repeat and not differ:
         return replace(step, op=replace(gated, packed=True))
     return step

@@ -42,6 +42,26 @@ def test_at_that_bus_limit_the_time_comes_back(row: Any, tmp_path: Path) -> None
     assert (bound["limiter"], bound["time_s"]) == ("nvlink", pytest.approx(1.2e-3, rel=1e-9))
 
 
+def test_at_that_bus_limit_the_time_comes_back_over_a_network_too(report: Any, run: Any) -> None:
+    words = ("links", "collective", "all_reduce", "--size", "256 MiB", "--ranks", "4", "--bandwidth", "335.54432 GB/s", "-H", "h100-sxm")
+    found = report(*words)
+    assert (found["bound_s"], found["time_s"]) == (pytest.approx(1.2e-3, rel=1e-9), pytest.approx(1.2e-3, rel=1e-9))
+    assert (found["bus_factor"], found["bus_bytes_per_s"]) == (1.5, pytest.approx(335.54432e9))
+    assert found["algorithm_bytes_per_s"] == pytest.approx(223.7e9, abs=0.05e9)
+    assert "algorithm bandwidth 223.7 GB/s (size / time), bus bandwidth 335.5 GB/s (x 1.5)" in run(*words).stdout
+
+
+@pytest.mark.parametrize(("name", "factor"), [("all_gather", 0.75), ("all_to_all", 0.75), ("broadcast", 1), ("send_recv", 1)])
+def test_a_network_gives_the_factors_of_the_operators(report: Any, name: str, factor: float) -> None:
+    found = report("links", "collective", name, "--size", "1 MiB", "--ranks", "4", "--bandwidth", "100 GB/s", "-H", "h100-sxm")
+    assert (found["bus_factor"], found["bus_bytes_per_s"]) == (factor, pytest.approx(100e9))
+
+
+def test_one_rank_of_a_cluster_sends_nothing(report: Any) -> None:
+    found = report("links", "collective", "all_reduce", "--size", "256 MiB", "--ranks", "1", "-H", "dgx-h100")
+    assert (found["bound_s"], found["time_s"], found["legs"], found["bus_bytes_per_s"], found["binds"]) == (0, 0, [], None, None)
+
+
 @pytest.mark.parametrize(("name", "factor"), [("all_gather", 0.75), ("reduce_scatter", 0.75), ("all_to_all", 0.75), ("broadcast", 1)])
 def test_other_collectives_have_factors_of_their_own(row: Any, name: str, factor: float) -> None:
     achieved = row("op", name, *ALL_REDUCE[2:], "measured=1.2 ms", "-H", "h100-sxm")["measured"]["achieved_per_s"]

@@ -176,7 +176,7 @@ def test_an_alias_bomb_is_refused_at_once(run: Run, folder: Path, command: list[
     (folder / "bomb.yaml").write_text(BOMBS[name], encoding="utf-8")
     before, start = _peak_mib(), time.process_time()
     result = run(*command, "bomb.yaml")
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < 2
     assert _peak_mib() - before < 50
     assert result.exit_code == 2
     assert messages(result.stderr, "bomb.yaml")
@@ -245,7 +245,7 @@ def test_a_long_text_in_any_place_is_refused_at_once(run: Run, folder: Path, slo
         Path("bad.yaml").write_text(WORKLOAD.replace(old, f"{name}: {text}", 1), encoding="utf-8")
     start = time.process_time()
     result = run("validate", "bad.yaml")
-    assert time.process_time() - start < 0.5
+    assert time.process_time() - start < 2
     assert result.exit_code in (0, 2)
     assert len(result.stderr) < 4000
 

@@ -18,9 +18,11 @@ from roofline.spec.find import shipped
 from roofline.spec.hardware import load_hardware
 
 DOCS = shipped("docs") / "schema"
-PROFILES = sorted(shipped("hardware_specs").rglob("*.yaml"))
+PROFILES = sorted(p for p in shipped("hardware_specs").rglob("*.yaml") if p.parent.name != "clusters")
+CLUSTERS = sorted((shipped("hardware_specs") / "clusters").glob("*.yaml"))
 WORKLOADS = sorted(shipped("workloads").glob("*.yaml"))
 HARDWARE = Draft202012Validator(schema_of("hardware"))
+CLUSTER = Draft202012Validator(schema_of("cluster"))
 WORKLOAD = Draft202012Validator(schema_of("workload"))
 
 
@@ -52,6 +54,12 @@ def test_shipped_profiles_are_valid(path):
     assert refusals(HARDWARE, content(path)) == []
 
 
+@pytest.mark.parametrize("path", CLUSTERS, ids=lambda p: p.stem)
+def test_shipped_clusters_are_valid(path):
+    """Tiers, figures and what a cluster takes from another one."""
+    assert refusals(CLUSTER, content(path)) == []
+
+
 @pytest.mark.parametrize("path", WORKLOADS, ids=lambda p: p.stem)
 def test_shipped_workloads_are_valid(path):
     """Every step is one of one operator."""
@@ -61,6 +69,7 @@ def test_shipped_workloads_are_valid(path):
 def test_workloads_are_shipped():
     """The folder is found."""
     assert WORKLOADS
+    assert CLUSTERS
 
 
 def changed(path: Path, keys: tuple[Any, ...], value: Any) -> Any:

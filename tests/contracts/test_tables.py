@@ -2,6 +2,8 @@
 
 import pytest
 
+import roofline
+from roofline.cli.app import COMMANDS, GROUPS
 from roofline.ops.registry import MODULES
 from roofline.spec.find import shipped
 from tests.contracts.tables import DOCS, PAGES
@@ -15,6 +17,17 @@ def test_the_page_is_current(name):
 
 def test_every_operator_and_profile_has_its_place():
     """On the pages as they are committed."""
-    operators, hardware = ((DOCS / name).read_text(encoding="utf-8") for name in PAGES)
+    names = ("operators.md", "hardware.md", "reference/sources.md")
+    operators, hardware, sources = ((DOCS / name).read_text(encoding="utf-8") for name in names)
     assert all(f"\n## {name}\n" in operators for name in MODULES)
-    assert all(f"\n| `{p.stem}` |" in hardware for p in shipped("hardware_specs").rglob("*.yaml"))
+    profiles = [p.stem for p in shipped("hardware_specs").rglob("*.yaml") if p.parent.name != "clusters"]
+    assert all(f"\n| `{name}` |" in hardware and f"\n## {name}\n" in sources for name in profiles)
+
+
+def test_every_command_name_and_format_has_its_place():
+    """Independent of the code that writes the pages: names from the app, the library and the folder of schemas."""
+    commands, library, files = ((DOCS / "reference" / f"{name}.md").read_text(encoding="utf-8") for name in ("cli", "library", "files"))
+    assert all(f"\n## roofline {name}\n" in commands for name in (*COMMANDS, *GROUPS))
+    assert "`-H, --hardware`" in commands
+    assert all(f"\n## {name}\n" in library for name in roofline.__all__)
+    assert all(f"\n## {p.stem}\n" in files for p in (DOCS / "schema").glob("*.json"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -140,6 +141,26 @@ def test_real_packing_halves_the_products(counted: Any) -> None:
     assert full == 2 * real
 
 
+@pytest.mark.parametrize("factors", [(64, 64), (128, 64), (32, 32, 16), (32, 32, 32)])
+def test_our_kernel_of_pairs_multiplies_with_real_matrices(counted: Any, factors: tuple[int, ...]) -> None:
+    """16 n sum(n_i) FLOP for two sequences, as one complex one."""
+    found = counted(f"fft_conv:pairs{len(factors)}", "h200-sxm", gated=1, **{f"n{i}": n for i, n in enumerate(factors, 1)})
+    assert found.sum("tensor") == 768 * 32 * 16 * math.prod(factors) * sum(factors)
+
+
+def test_bytes_of_a_pair_of_sequences_by_order_3(counted: Any) -> None:
+    """Of a pair of 16384 in units of its 64 KiB as complex numbers: two sequences, two gates each; a scratch written and read twice; the
+    spectrum, the outer twiddles twice, and the inner ones in each of 8 steps, 4 KiB: half a unit."""
+    unit, pairs = 65536, 32 * 768
+    found = counted("fft_conv:pairs3", "h200-sxm", gated=1)
+    assert found.sum("l2_bytes") == round(pairs * unit * (4 + 4 + 1 + 2 + 0.5))
+    ahead = counted("fft_conv:pairs3", "h200-sxm", gated=1, stages=3)  # past L1: for each of 32 inner sequences
+    assert ahead.sum("l2_bytes") == pairs * unit * (4 + 4 + 1 + 2 + 2)
+    once = 4 * pairs * unit + 768 * unit + 2 * unit + 4096
+    assert found.sum("once_bytes") == once  # 3 programs a processor keep 26 MB of scratch in L2
+    assert counted("fft_conv:pairs3", "h200-sxm", gated=1, at_once=4).sum("once_bytes") == once + 2 * pairs * unit
+
+
 # --------------------------------------------------------------------------- Monarch, norms
 def test_a_monarch_matrix_needs_sqrt_n_over_2_fewer_products(counted: Any) -> None:
     for n in (1024, 4096):
@@ -163,16 +184,26 @@ def test_a_kernel_a_factor_moves_twice_the_bytes_and_has_room_at_any_width(count
     assert found.sum("tensor") == 4 * n**1.5 * rows
     assert found.sum("once_bytes") == found.sum("hbm_bytes") == 4 * between + weights
     assert found.extra_memory_bytes == between
-    measured = {4096: 467.94e-6, 16384: 1241.53e-6}[n]
+    measured = {4096: 247.1e-6, 16384: 1118.39e-6}[n]
     assert found.bound_s <= found.scheduled_s < found.no_overlap_s < measured
 
 
 def test_a_store_of_joined_results_touches_a_line_a_piece(counted: Any) -> None:
-    """64 rows and 64 columns in pieces of 8 numbers, 16 bytes: 4096 lines where 512 would hold them."""
-    found = counted("monarch:factors", "h200-sxm", batch=16384, n=4096)
-    assert found.kernels[0].time.steps[0].cycles == {"smem": 4096}
-    narrow = counted("monarch:factors", "h200-sxm", batch=16384, n=4096, joined=1)
+    """64 rows and 64 columns in pieces of 8 numbers, 16 bytes: 4096 lines where 512 would hold them, beside 2 x 512 lines of operands."""
+    sizes = {"batch": 16384, "n": 4096, "tile_m": 64, "at_once": 10**6}
+    found = counted("monarch:factors", "h200-sxm", joined=8, **sizes)
+    assert found.kernels[0].time.block["smem"] == 4096 + 1024
+    narrow = counted("monarch:factors", "h200-sxm", joined=1, **sizes)
     assert narrow.kernels[0].time.block["smem"] == 4096 + 128  # for an eighth of the blocks
+
+
+def test_programs_that_keep_their_weights_read_them_once(counted: Any) -> None:
+    """64 matrices of 8 KiB a factor: by each of 33 programs that share the rows, or by each of 1024 tiles of them."""
+    kept, anew = (counted("monarch:factors", "h200-sxm", batch=16384, n=4096, at_once=n) for n in (1, 10**6))
+    assert (kept.names["parts"], anew.names["parts"]) == (33, 1024)
+    rows, weights = 16384 * 4096 * 2, 64**3 * 2
+    assert kept.sum("l2_bytes") == 4 * rows + 2 * 33 * weights
+    assert anew.sum("l2_bytes") == 4 * rows + 2 * 1024 * weights
 
 
 def test_rows_in_parts_keep_what_lies_between_in_l2(counted: Any) -> None:

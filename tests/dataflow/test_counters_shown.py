@@ -15,10 +15,10 @@ from roofline.dataflow.account import device_of  # noqa: E402
 from roofline.spec.hardware import load_hardware  # noqa: E402
 
 WIDE = """==PROF== Connected to process 1
-"ID","Kernel Name","thread Domain:Push/Pop_Range","dram__bytes_read.sum","gpu__time_duration.sum","launch__grid_size","lts__t_bytes.sum"
-"","","","Mbyte","us","","byte"
-"0","softmax_row(int)","<default domain>:softmax/triton:none:none","268.5","100","16,384","1,073,741,824"
-"1","reduce","<default domain>:softmax/triton~drain:none:none","n/a","50","1","7"
+"ID","Kernel Name","Domain:Push/Pop_Range","dram__bytes_read.sum","gpu__time_duration.sum","launch__grid_size","lts__t_bytes.sum","s__x.max"
+"","","","Mbyte","us","","byte","byte"
+"0","softmax_row(int)","<default domain>:softmax/triton:none:none","268.5","100","16,384","1,073,741,824","9"
+"1","reduce","<default domain>:softmax/triton~drain:none:none","n/a","50","1","7","7"
 ==WARNING== something
 """
 X = 16384 * 8192 * 2
@@ -44,6 +44,9 @@ def rows() -> list[dict[str, str]]:
         row("levels", "softmax/triton", "dram__bytes_write.sum", X),
         row("levels", "softmax/triton", "sm__cycles_elapsed.max", 250e3),
         row("levels", "softmax/triton", "lts__t_sectors_srcunit_tex.sum", 2 * X / 32),
+        row("levels", "softmax/triton", "l1tex__m_xbar2l1tex_read_bytes.sum", X * 1.25),
+        row("levels", "softmax/triton", "l1tex__m_l1tex2xbar_write_bytes.sum", X * 0.5),
+        row("levels", "softmax/triton", "launch__registers_per_thread", 40),
         row("levels", "softmax/triton", "smsp__inst_executed_pipe_xu.sum", 132 * 250e3 * 16 / 32 / 4),
         row("tile", "softmax/triton", "BLOCK", 8192),
         row("failed", "flash/torch/4096", "why", 0) | {"value": "bytes: it broke"},
@@ -75,7 +78,7 @@ def test_a_file_comes_back_as_it_was_written(tmp_path: Path, rows: list[dict[str
 
 def test_bytes_left_dirty_in_l2_count_as_written(rows: list[dict[str, str]]) -> None:
     found = shown.measured(rows, "softmax/triton")
-    assert found == shown.Measured(hbm=2 * X, left=40e6, l2=3 * X, l2_asked=2 * X)
+    assert found == shown.Measured(hbm=2 * X, left=40e6, received=X * 1.25, sent=X * 0.5, l2_served=2 * X, l2=3 * X)
 
 
 def test_launches_add_up_and_those_apart_do_not(rows: list[dict[str, str]]) -> None:
@@ -117,7 +120,7 @@ def test_the_tables_show_the_launched_tiles_and_what_failed(rows: list[dict[str,
     lines = [line.split() for line in text.splitlines()]
     bytes_, levels = (line for line in lines if line[:1] == ["softmax/triton"] and len(line) > 8)
     assert bytes_[1:6] == ["536.9", "40.0", "536.9", "1.000*", "1.000*"]
-    assert bytes_[bytes_.index("805.3") + 1] == "0.667"
+    assert bytes_[8:16] == ["335.5", "268.4", "0.800*", "134.2", "2.000", "536.9", "805.3", "-"]
     assert levels[1] == "150.0"
     assert levels[3] == "hbm"
     assert levels[-2:] == ["hbm", "confirmed"]
@@ -133,8 +136,32 @@ def test_tiles_of_the_ladder_are_those_of_its_dataflows() -> None:
     (tiled,) = counters.selected("ladder/gemm_tiled")
     tile = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 16, "num_warps": 8, "num_stages": 2}
     assert shown.settings(tiled, counters.operator(tiled), tile) == {
-        "tile_m": 128, "tile_n": 128, "tile_k": 16, "thread_m": 8, "thread_n": 8, "stages": 2, "warpgroups": 2,
+        "tile_m": 128, "tile_n": 128, "tile_k": 16, "thread_m": 8, "thread_n": 8, "stages": 2, "warpgroups": 2, "group": 0,
     }  # fmt: skip
+
+
+def test_tiles_of_the_mixers_are_those_of_their_dataflows() -> None:
+    (conv,), (monarch,) = counters.selected("fft_conv/order3"), counters.selected("monarch")
+    tile = {"BLOCK": 64, "P": 4, "AT_ONCE": 4, "num_warps": 4, "maxnreg": 128, "registers": 128, "shared_bytes": 92160}
+    expected = {"block": 64, "pairs": 4, "at_once": 2, "warps": 4, "stages": 3}  # with 90 KiB, two share a processor
+    assert shown.settings(conv, counters.operator(conv), tile) == expected
+    assert shown.settings(conv, counters.operator(conv), {**tile, "num_stages": 1, "shared_bytes": 26624})["at_once"] == 4
+    kept = {"ROWS": 16, "joined": 16, "AT_ONCE": 1, "AHEAD": 2, "num_warps": 8}
+    assert shown.settings(monarch, counters.operator(monarch), kept) == {"tile_m": 16, "joined": 16, "at_once": 1}
+    device = device_of(load_hardware("h200-sxm"), "bf16")
+    flow, _ = shown.predicted(monarch, counters.operator(monarch), {"ROWS": 64, "joined": 8, "num_warps": 8}, device)
+    assert flow.names["parts"] == 16384 / 64
+
+
+def test_registers_as_the_compiler_gave_them_decide_how_many_blocks_run_together() -> None:
+    """96 registers a thread have room for 5 blocks of 128 threads, 160 for 3: W comes more often."""
+    device = device_of(load_hardware("h200-sxm"), "bf16")
+    (case,) = counters.selected("ladder/gemm_tiled")
+    tile = {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4, "num_stages": 2}
+    few, many = (shown.predicted(case, counters.operator(case), {**tile, "registers": n}, device)[0].kernels[0] for n in (96, 160))
+    assert (few.room.occupancy, many.room.occupancy) == (5, 3)
+    assert many.work.hbm_bytes > 1.3 * few.work.hbm_bytes
+    assert many.work.l2_bytes == few.work.l2_bytes
 
 
 def test_every_case_can_be_predicted() -> None:

@@ -8,6 +8,10 @@ from typing import Any
 
 import pytest
 
+from roofline.errors import InputError
+from roofline.spec.dataflow import read_dataflow
+from roofline.spec.source import Source
+
 GOOD = """\
 schema: 1
 name: test:product
@@ -97,6 +101,48 @@ def test_all_problems_are_said_at_once(shown: Any) -> None:
     code, stderr = shown(("tensor: a", "tensor: x"), ("at: s, m", "at: z, m"), ("index: [s, j]", "index: [s]"))
     assert code == 2
     assert stderr.count("^") == 3
+
+
+PHASES = """\
+schema: 1
+name: test:phases
+dtype: bf16
+params: {n: 1024}
+tensors:
+  x: {shape: [n]}
+  between: {shape: [n], role: scratch}
+  y: {shape: [n], role: out}
+kernels:
+  - name: both
+    loops:
+      p: {over: 1, parallel: true}
+      first: {over: n, tile: 64, inside: p}
+      second: {over: n, tile: 64, inside: p}
+    reads:
+      - {tensor: x, index: [first], at: first}
+      - {tensor: between, index: [second], at: second}
+    writes:
+      - {tensor: between, index: [first], at: first}
+      - {tensor: y, index: [second], at: second}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fine"),
+    [
+        ("inside: p", "inside: p", True),
+        ("second: {over: n, tile: 64, inside: p}", "second: {over: n, tile: 64, inside: first}", False),
+        ("between, index: [second], at: second}", "between, index: [first], at: first}", False),
+    ],
+)
+def test_a_phase_of_a_kernel_reads_what_an_earlier_one_wrote(old: str, new: str, fine: bool) -> None:
+    """A loop that is over before, not one around it nor the same."""
+    text = PHASES.replace(old, new)
+    if fine:
+        read_dataflow(Source("d.yaml", text))
+    else:
+        with pytest.raises(InputError, match="between is read here, but no kernel before 'both'"):
+            read_dataflow(Source("d.yaml", text))
 
 
 def test_a_setting_that_is_wrong_is_shown_where_it_was_given(shown: Any) -> None:

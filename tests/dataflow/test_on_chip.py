@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from roofline.dataflow.account import KernelAccount
 
@@ -123,6 +125,23 @@ def test_a_cluster_divides_what_l2_serves_of_the_shared_operand(counted: Any) ->
     one, two = (counted("gemm:cluster", "h100-sxm", cluster_m=n).sum("l2_bytes") for n in (1, 2))
     operand_b = 4096 * 4096 * 2 * (4096 // 128)
     assert one - two == operand_b / 2
+
+
+def test_blocks_in_groups_share_panels_of_their_height(counted: Any) -> None:
+    """132 tiles of 128 x 256 at once, 8 down and all 16 across: A once, W by each of 32 / 8.25 waves, C once."""
+    operand = 4096 * 4096 * 2
+    found = counted("gemm:pipelined", "h200-sxm", group=8)
+    assert found.sum("hbm_bytes") == pytest.approx(operand * (1 + 32 / 8.25 + 1), rel=1e-6)
+    whole_columns = counted("gemm:pipelined", "h200-sxm", group=32)
+    assert whole_columns.sum("hbm_bytes") == pytest.approx(operand * (16 / 4.125 + 1 + 1), rel=1e-6)
+    assert found.sum("l2_bytes") == whole_columns.sum("l2_bytes")
+
+
+@given(group=st.integers(1, 64), m=st.sampled_from([1024, 4096, 16384]), n=st.sampled_from([1024, 4096, 16384]))
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_group_lets_fewer_bytes_through_than_each_tensor_once_or_more_than_all_visits(counted: Any, group: int, m: int, n: int) -> None:
+    found = counted("gemm:pipelined", "h200-sxm", group=group, m=m, n=n)
+    assert found.sum("once_bytes") <= found.sum("hbm_bytes") <= found.sum("l2_bytes")
 
 
 def test_fill_drain_and_waves(counted: Any) -> None:

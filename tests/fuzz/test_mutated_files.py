@@ -20,11 +20,14 @@ from roofline.dataflow.account import account, device_of
 from roofline.errors import RooflineError
 from roofline.fit.accuracy import accuracy
 from roofline.fit.tables import read_table
+from roofline.plan.links import collective_links
 from roofline.report.build import analyze
+from roofline.report.cluster import cluster_figures
 from roofline.report.diff import compare
 from roofline.report.expect import check
 from roofline.report.gates import judge
 from roofline.report.store import load_report, to_json
+from roofline.spec.cluster import load_cluster
 from roofline.spec.dataflow import load_dataflow
 from roofline.spec.fitted import complete
 from roofline.spec.hardware import load_hardware
@@ -35,15 +38,16 @@ from roofline.spec.workload import load_workload, read_workload
 from .bases import JSON_WORKLOAD, TABLE, WORKLOAD, dataflow, fitted_profile, profile, report
 from .mutations import mutated
 
-WORKLOADS, PROFILES, REPORTS, COMMANDS, FITTED, DATAFLOWS, TABLES = 1000, 700, 400, 300, 300, 200, 200
+WORKLOADS, PROFILES, REPORTS, COMMANDS, FITTED, DATAFLOWS, TABLES, CLUSTERS = 1000, 700, 400, 300, 300, 200, 200, 300
 SCALE = int(os.environ.get("ROOFLINE_FUZZ_SCALE", "0"))
-MOST_SECONDS = 1.0
+MOST_SECONDS = 4.0
 
 DEVICE = load_hardware("h100-sxm")
 BLOCK = read_workload(Source("w.yaml", WORKLOAD))
 FULL_REPORT, COUNT_REPORT = report(), report(None)
 PROFILE_TEXTS = [profile(n) for n in ("h100-sxm", "h100-pcie", "mi300x", "x86-server")]
 DATAFLOW_TEXTS = [dataflow(n) for n in ("gemm_smem", "softmax_online", "attention_flash2")]
+CLUSTER_TEXTS = [profile(n) for n in ("dgx-h100", "llama3-24k", "mi300x-8")]
 MACHINE = device_of(DEVICE, "bf16")
 
 
@@ -92,6 +96,13 @@ def use_dataflow(path: str) -> None:
     account(load_dataflow(path, (), MACHINE.names), MACHINE)
 
 
+def use_cluster(path: str) -> None:
+    cluster = load_cluster(path)
+    to_json(cluster_figures(cluster))
+    to_json(collective_links("all_reduce", 1e6, cluster.tiers[-1].ranks, cluster))
+    load_hardware(path)
+
+
 def use_table(path: str) -> None:
     accuracy([read_table(path)], DEVICE)
 
@@ -114,6 +125,12 @@ def test_a_spoiled_workload_is_analyzed_or_refused(folder: Path, data: bytes) ->
 @examples(PROFILES)
 def test_a_spoiled_profile_is_used_or_refused(folder: Path, data: bytes) -> None:
     survives(folder / "h.yaml", data, use_profile)
+
+
+@given(data=mutated(CLUSTER_TEXTS))
+@examples(CLUSTERS)
+def test_a_spoiled_cluster_is_used_or_refused(folder: Path, data: bytes) -> None:
+    survives(folder / "c.yaml", data, use_cluster)
 
 
 @given(data=mutated([fitted_profile()]))
@@ -179,6 +196,10 @@ def test_unspoiled_files_are_taken_by_every_reader(folder: Path) -> None:
         Path(name).write_text(text, encoding="utf-8")
         use(name)
         load_any(name)
+    for text in CLUSTER_TEXTS:
+        Path("c.yaml").write_text(text, encoding="utf-8")
+        use_cluster("c.yaml")
+        load_any("c.yaml")
     for text in DATAFLOW_TEXTS:
         Path("d.yaml").write_text(text, encoding="utf-8")
         use_dataflow("d.yaml")

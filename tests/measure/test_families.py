@@ -83,7 +83,7 @@ def test_a_dataflow_is_reckoned_at_the_sizes_of_the_operator(profile):
 def test_the_order_of_a_convolution_chooses_its_dataflow(profile):
     spec = KERNELS["fft_conv_triton"]
     names = [binding(spec.dataflow, OPERATORS["fft_conv"](**{**spec.example, **spec.fields, "seq": n}), profile) for n in (4096, 16384)]
-    assert [said["dataflow"] for said in names] == ["fft_conv:order2", "fft_conv:order3"]
+    assert [said["dataflow"] for said in names] == ["fft_conv:pairs2", "fft_conv:pairs3"]
 
 
 @pytest.mark.parametrize(("rows", "n", "least"), [(16384, 4096, 112e-6), (8192, 16384, 225e-6)])
@@ -93,7 +93,7 @@ def test_our_monarch_kernel_is_one_kernel_a_factor(profile, rows, n, least):
     said = binding(spec.dataflow, OPERATORS["monarch"](**{**spec.example, **spec.fields, "rows": rows, "n": n}), profile)
     assert said["dataflow"] == "monarch:factors"
     assert said["dataflow_binds"] == "hbm"
-    assert least < said["dataflow_s"] < 2 * least
+    assert least < said["dataflow_s"] < 2.1 * least
 
 
 def test_measured_results_say_what_the_dataflow_says(on_cpu, place):

@@ -64,6 +64,7 @@ TINY = {
         ("monarch_triton", ("forward",), {"dtype": "fp16", "rows": 3, "n": 256}),
         ("monarch_triton", ("forward",), {"dtype": "fp16", "rows": 64, "n": 512}),
         ("monarch_triton", ("forward",), {"dtype": "fp16", "rows": 3, "n": 4096, "order": 3}),
+        ("monarch_triton", ("forward",), {"dtype": "fp16", "rows": 65, "n": 32768}),
         ("m2_triton", ("forward",), LAYER),
         ("m2_triton", ("forward",), {**LAYER, "projections": False, "padding": "circular", "seq": 256}),
     ],
@@ -104,6 +105,7 @@ LARGE = [
         for n, o in ((4096, 2), (8192, 3))
     ],
     *[("monarch_triton", "forward", {"dtype": "bf16", "rows": 256, "n": n}) for n in (1024, 8192, 16384, 65536)],
+    ("monarch_triton", "forward", {"dtype": "fp16", "rows": 1000, "n": 32768}),
     ("m2_triton", "forward", {"dtype": "bf16", "batch": 4, "seq": 1024, "hidden": 256}),
 ]
 

@@ -95,9 +95,12 @@ def test_what_nobody_publishes_stays(name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused_for_a_stated_reason(name):
-    """By the name of the architecture, at its place, with the nearest that are supported."""
-    with pytest.raises(InputError, match=r"json:21:17: architecture 'deepseek_v4' is not supported; did you mean 'deepseek_v3'"):
+    """By the name of the architecture and by each key that makes it another, all at their places."""
+    with pytest.raises(InputError, match=r"json:21:17: architecture 'deepseek_v4' is not supported; it differs") as found:
         numbers(name)
+    text = "\n".join(str(problem) for problem in found.value.problems)
+    for key in ("compress_ratios", "hc_mult", "o_groups", "num_hash_layers"):
+        assert f"'{key}' changes the architecture and is not supported" in text
 
 
 @pytest.mark.parametrize("name", [n for n in GOLDEN if n not in REFUSED])

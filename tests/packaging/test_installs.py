@@ -121,22 +121,33 @@ def test_both_wheels_are_the_same(built):
 
 
 def test_the_wheel_has_all_that_is_shipped(built):
-    """Every module, profile and workload, the typing marker, the licence; no tests."""
+    """Every module with what lies beside it, profile, cluster, workload, dataflow and model; the licence; no tests, nothing of CI."""
     files = set(contents(built["wheel"]))
-    modules = {f"roofline/{p.relative_to(PACKAGE).as_posix()}" for p in PACKAGE.rglob("*.py")}
-    data = {f"roofline/_data/{p.relative_to(ROOT).as_posix()}" for f in ("hardware_specs", "workloads") for p in (ROOT / f).rglob("*.yaml")}
-    rest = files - modules - data
-    assert modules | data <= files
-    assert "roofline/py.typed" in rest
-    assert {name.rpartition("/")[2] for name in rest} == {"py.typed", "METADATA", "WHEEL", "RECORD", "entry_points.txt", "LICENSE"}
+    own = {f"roofline/{p.relative_to(PACKAGE).as_posix()}" for p in PACKAGE.rglob("*") if p.is_file() and "__pycache__" not in p.parts}
+    data = {
+        f"roofline/_data/{p.relative_to(ROOT).as_posix()}"
+        for f in ("hardware_specs", "workloads")
+        for p in (ROOT / f).rglob("*")
+        if p.is_file()
+    }
+    assert own | data <= files
+    assert {name.rpartition("/")[2] for name in files - own - data} == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "LICENSE"}
+    for name in ("py.typed", "_data/hardware_specs/clusters/dgx-h100.yaml", "_data/workloads/models/llama-3-8b.json"):
+        assert f"roofline/{name}" in files
+    assert any(name.startswith("roofline/_data/workloads/dataflows/") for name in files)
+    assert not [name for name in files if name.endswith((".yml", ".sh", ".pyc")) or "/tests/" in name]
 
 
 def test_the_sdist_has_the_tests_and_the_docs(built):
     """Whoever packages it can test it; nothing of the builder's folder comes along."""
     with tarfile.open(built["sdist"]) as archive:
-        top = {name.split("/")[1] for name in archive.getnames() if "/" in name}
+        names = archive.getnames()
+    top = {name.split("/")[1] for name in names if "/" in name}
+    inner = {name.partition("/")[2] for name in names}
+    assert {"workloads/models/llama-3-8b.json", "docs/ci/gitlab-ci.yml", "docs/ci/workloads/block.yaml"} <= inner
+    assert not [name for name in inner if name.endswith(".pyc") or name.startswith(("ci/", "action.yml", ".github/"))]
     assert {"roofline", "hardware_specs", "workloads", "tests", "docs", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml"} <= top
-    assert top - {"benchmarks", "CONTRIBUTING.md", ".gitignore", "PKG-INFO"} <= {
+    assert top - {"benchmarks", "CONTRIBUTING.md", "README.zh.md", "zensical.toml", ".gitignore", "PKG-INFO"} <= {
         "roofline", "hardware_specs", "workloads", "tests", "docs", "README.md", "CHANGELOG.md", "LICENSE", "pyproject.toml",
     }  # fmt: skip
 
@@ -148,8 +159,8 @@ def test_the_metadata_says_what_it_is(built):
     needed = [r for r in found.get_all("Requires-Dist", []) if "extra ==" not in r]
     names = {re.split(r"[^A-Za-z0-9_-]", r)[0].lower() for r in needed}
     assert len(names) <= 7
-    assert names <= {"typer", "rich", "pyyaml", "numpy", "nvidia-ml-py", "platformdirs", "msgspec"}
-    assert set(found.get_all("Provides-Extra")) == {"measure", "fit", "test", "dev"}
+    assert names <= {"typer", "rich", "pyyaml", "numpy", "nvidia-ml-py", "tomli", "msgspec"}
+    assert set(found.get_all("Provides-Extra")) == {"measure", "fit", "ingest", "plot-png", "docs", "test", "dev"}
 
 
 def test_the_console_script_is_the_entry_point(built):
@@ -157,7 +168,7 @@ def test_the_console_script_is_the_entry_point(built):
     points = ConfigParser()
     points.read_string(metadata(built, "entry_points.txt"))
     assert dict(points["console_scripts"]) == {"roofline": "roofline.cli.app:run"}
-    assert set(points.sections()) <= {"console_scripts", "roofline.operators", "roofline.kernels"}
+    assert set(points.sections()) <= {"console_scripts", "pytest11", "roofline.operators", "roofline.kernels"}
 
 
 def test_the_licence_is_the_whole_text():

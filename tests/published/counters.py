@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from roofline.ingest.ncu_group import Group, grouped
+from roofline.ingest.ncu_read import read_table
 from roofline.ops import OPERATORS
 from roofline.ops.base import Machine, Op, Pass, Work, work_of
 from roofline.predict.bound import machine_of
 from roofline.spec.hardware import load_hardware
 
 TABLE = Path(__file__).parent.parent / "data" / "ncu" / "h200_wide_raw.csv"
-RANGE = "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg"
-"""The column of the NVTX range, whose message names the case."""
-
 NOT_MODELLED: dict[str, str] = {}
 """Cases without an operator, and why."""
 
@@ -47,15 +45,6 @@ class Counters:
     def dram(self) -> int:
         """Read and written."""
         return self.read + self.written
-
-    def __add__(self, other: Counters) -> Counters:
-        return Counters(
-            self.kernels + other.kernels,
-            self.read + other.read,
-            self.written + other.written,
-            self.l2 + other.l2,
-            self.tensor_flop + other.tensor_flop,
-        )
 
 
 @dataclass(frozen=True)
@@ -137,34 +126,23 @@ class Case:
 
 
 # --------------------------------------------------------------------------- reading
-def _rows() -> Iterator[dict[str, str]]:
-    with TABLE.open(encoding="utf-8", newline="") as file:
-        rows = csv.DictReader(line for line in file if not line.startswith("#"))
-        next(rows)  # units
-        yield from rows
-
-
-def _counters(row: dict[str, str]) -> Counters:
-    def number(column: str) -> int:
-        return int(row[f"{column}.sum"].replace(",", ""))
+def _counters(group: Group) -> Counters:
+    def number(quantity: str) -> int:
+        return int(group.quantities[quantity])
 
     return Counters(
-        kernels=1,
-        read=number("dram__bytes_read"),
-        written=number("dram__bytes_write"),
-        l2=number("lts__t_bytes"),
-        tensor_flop=number("sm__ops_path_tensor_src_bf16_dst_fp32"),
+        kernels=group.count,
+        read=number("dram_read_bytes"),
+        written=number("dram_write_bytes"),
+        l2=number("l2_bytes"),
+        tensor_flop=int(sum(group.tensor_flop.values())),
     )
 
 
 @cache
 def measured() -> dict[str, Counters]:
     """Counters by case, over all its kernels."""
-    found: dict[str, Counters] = {}
-    for row in _rows():
-        name = row[RANGE].split(":")[1]
-        found[name] = found.get(name, Counters(0, 0, 0, 0, 0)) + _counters(row)
-    return found
+    return {group.id: _counters(group) for group in grouped(read_table(str(TABLE)).launches, "range")}
 
 
 # --------------------------------------------------------------------------- the operators of the cases

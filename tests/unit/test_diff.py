@@ -9,7 +9,8 @@ import pytest
 from roofline.errors import MissingCapabilityError, UsageError
 from roofline.report.build import analyze
 from roofline.report.diff import Diff, compare
-from roofline.report.diff_view import MARKER, MOST_CHARACTERS, head_lines, to_markdown
+from roofline.report.diff_view import head_lines
+from roofline.report.formats.comment import MARKER, MOST_CHARACTERS, to_markdown
 from roofline.report.gates import judge
 from roofline.report.model import Report
 from roofline.spec.hardware import load_hardware

@@ -16,7 +16,8 @@ from roofline.cli.app import app
 from roofline.errors import UsageError
 from roofline.report.build import analyze
 from roofline.report.diff import Diff, compare
-from roofline.report.diff_view import measured_columns, to_markdown, verdict, why_lines
+from roofline.report.diff_view import measured_columns, verdict, why_lines
+from roofline.report.formats.comment import to_markdown
 from roofline.report.gates import STRICT, judge
 from roofline.report.measured import MeasuredChange, judge_measured
 from roofline.report.model import MeasuredResult, Report, Row

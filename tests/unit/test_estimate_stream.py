@@ -288,6 +288,19 @@ class TestTransfer:
         assert terms.time_s == pytest.approx(4e-6 + 4e-6 + 1e-6 + 20e-6)
         assert terms.parts == {"fixed": pytest.approx(9e-6), "memory": pytest.approx(20e-6), "compute": 0.0}
 
+    def test_ranks_crowd_the_host_by_hand(self) -> None:
+        """8 ranks are 4 times as many as fill it: squared, 20 us become 320 us. Two crowd nobody, and no other link has a host."""
+        crowded = {**LINK, "crowding": 2.0}
+        for ranks, moving in ((1, 20e-6), (2, 20e-6), (8, 320e-6)):
+            terms = TransferModel().terms(Transfer(link="pcie", bytes=1e6, ranks=ranks, kind="all_reduce"), DEVICE, crowded)
+            assert terms.parts["memory"] == pytest.approx(moving)
+        extra = {
+            name: len(TransferModel().parameters_of(name)) - len(LINK)
+            for name in ("transfer.all_reduce.pcie.any", "transfer.copy.pcie.any")
+        }
+        assert extra == {"transfer.all_reduce.pcie.any": 1, "transfer.copy.pcie.any": 0}
+        assert len(TransferModel().parameters_of("transfer.all_reduce.nvlink.any")) == len(LINK)
+
     def test_a_missing_link_is_named(self) -> None:
         with pytest.raises(RooflineError, match=r"round states no bandwidth of link 'pci'; did you mean 'pcie'\?"):
             TransferModel().terms(Transfer(link="pci", bytes=1), DEVICE, LINK)
@@ -303,7 +316,8 @@ class TestTransfer:
     @given(sent=st.integers(0, 2**44), ranks=st.integers(1, 1024))
     def test_an_array_gives_the_same_bits_and_more_takes_longer(self, sent: int, ranks: int) -> None:
         model = TransferModel()
-        one = model.terms(Transfer(link="pcie", bytes=sent, ranks=ranks), DEVICE, LINK).time_s
         sizes = np.array([float(sent), sent + 1024.0])
-        many = model.terms(Transfer(link="pcie", bytes=sizes, ranks=np.array([ranks, ranks], dtype=float)), DEVICE, LINK).time_s
-        assert 0 < one == many[0] <= many[1]
+        for p in (LINK, {**LINK, "crowding": 1.7}):
+            one = model.terms(Transfer(link="pcie", bytes=sent, ranks=ranks), DEVICE, p).time_s
+            many = model.terms(Transfer(link="pcie", bytes=sizes, ranks=np.array([ranks, ranks], dtype=float)), DEVICE, p).time_s
+            assert 0 < one == many[0] <= many[1]

@@ -9,7 +9,7 @@ import pytest
 
 from roofline.ops.gemm import BatchedGemm, Gemm
 from roofline.ops.grouped import GroupedGemm
-from roofline.ops.launched import Product
+from roofline.ops.launched import GroupedProduct
 
 OP = GroupedGemm(tokens=3, experts=8, active=2, n=512, k=256, dtype="bf16")
 
@@ -53,13 +53,38 @@ def test_quantised_weights_bring_their_scales():
     assert weight.moved_bytes == 4.625 * (512 * 256 / 2 + 512 * 256 / 32)
 
 
-def test_launched_as_a_batch():
-    """One kernel over those touched, whose rows share the tokens."""
+def test_launched_as_one_kernel_over_those_touched():
+    """Rows sorted by expert; bytes are those that the operator counts."""
     (kernel,) = OP.launched("engine")
-    assert isinstance(kernel, Product)
-    assert kernel.kind == "batched_gemm"
-    assert kernel.batch * kernel.m == pytest.approx(6)
+    assert isinstance(kernel, GroupedProduct)
+    assert (kernel.experts, kernel.chosen, kernel.rows) == (8, 4.625, 6)
+    assert kernel.weight_bytes == 2 * 4.625 * 512 * 256
     assert kernel.read_bytes + kernel.write_bytes == OP.compulsory(None).hbm
+    assert kernel.aligned is True
+
+
+def test_loads_that_are_known():
+    """Two of eight matrices get all six rows, one of them five."""
+    op = replace(OP, chosen=2, fullest=5)
+    assert op.check() is None
+    assert op.touched == 2
+    assert op.compulsory(None).hbm == 2 * (6 * 256 + 2 * 512 * 256 + 6 * 512)
+    (kernel,) = op.launched("engine")
+    assert (kernel.chosen, kernel.fullest) == (2, 5)
+
+
+def test_the_fullest_of_random_choices():
+    """An independent count: the most loaded of 64 experts, 4 of which each of 500 tokens picks."""
+    rng = random.Random(2)
+    most = []
+    for _ in range(200):
+        loads = [0] * 64
+        for _ in range(500):
+            for e in rng.sample(range(64), 4):
+                loads[e] += 1
+        most.append(max(loads))
+    op = GroupedGemm(tokens=500, experts=64, active=4, n=8, k=8, dtype="bf16")
+    assert op.most_rows == pytest.approx(sum(most) / len(most), rel=0.08)
 
 
 def test_backward_is_twice_forward():
@@ -74,6 +99,9 @@ def test_backward_is_twice_forward():
 def test_more_active_than_there_are():
     """A sentence, not a count."""
     assert replace(OP, active=9).check() == "active 9 is more than experts 8"
+    assert replace(OP, chosen=7).check() == "chosen 7 is more than the experts 8 or the rows 6 that are here"
+    assert replace(OP, chosen=2, fullest=7).check() == "fullest 7 is more than all 6 rows, or less than their mean over 2 experts"
+    assert replace(OP, chosen=2, fullest=2).check() == "fullest 2 is more than all 6 rows, or less than their mean over 2 experts"
 
 
 def test_arrays_give_the_same_bits(same_in_arrays):

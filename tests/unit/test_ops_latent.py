@@ -8,8 +8,6 @@ import pytest
 
 from roofline.ops.attention import Attention
 from roofline.ops.latent import LatentAttention
-from roofline.predict.estimate.estimator import Estimator, NoParameters
-from roofline.spec.hardware import load_hardware
 
 OP = LatentAttention(batch=1, heads=128, q_len=1, kv_len=4096, rank=512, rope=64, dtype="bf16")
 
@@ -50,11 +48,3 @@ def test_rows_that_are_picked():
 def test_arrays_give_the_same_bits(same_in_arrays):
     """A sweep is the same formula."""
     same_in_arrays(replace(OP, batch=2, top_k=512))
-
-
-@pytest.mark.parametrize("execution", ["eager", "engine"])
-def test_no_estimate_is_made_of_a_kernel_that_nothing_was_fitted_to(execution: str) -> None:
-    """Attention with one head of keys reads keys and values apart: its parameters say nothing of a row that is both."""
-    op = LatentAttention(batch=64, heads=128, q_len=1, kv_len=4096, rank=512, rope=64, dtype="bf16")
-    with pytest.raises(NoParameters, match=r"attention\.latent"):
-        Estimator(load_hardware("h200-sxm"), execution).op(op)

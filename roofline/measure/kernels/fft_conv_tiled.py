@@ -24,15 +24,17 @@ from roofline.ops.fft_conv import FftConv
 MOST_ROWS = 128
 """Rows of a tile: pairs of sequences, or parts of one, are stacked up to that many; 64 fill an instruction of four warps."""
 LEAST_ROWS = 64
+THREE_BLOCKS = 168
+"""Registers a thread with which three blocks of four warps share a processor."""
 WIDEST = 128
 """Of a DFT matrix: a wider one does not fit in shared memory beside a tile."""
 OUTER_TILES = (
-    {"rows": LEAST_ROWS, "AT_ONCE": 3, "num_warps": 4},
-    {"rows": LEAST_ROWS, "AT_ONCE": 4, "num_warps": 4, "maxnreg": 128},
-    {"rows": MOST_ROWS, "AT_ONCE": 2, "num_warps": 4},
-    {"rows": MOST_ROWS, "AT_ONCE": 2, "num_warps": 8, "maxnreg": 128},
+    {"rows": LEAST_ROWS, "AT_ONCE": 3, "num_warps": 4, "num_stages": 1},
+    {"rows": LEAST_ROWS, "AT_ONCE": 4, "num_warps": 4, "num_stages": 1, "maxnreg": 128},
+    {"rows": LEAST_ROWS, "AT_ONCE": 4, "num_warps": 4, "num_stages": 3, "maxnreg": 128},
+    {"rows": MOST_ROWS, "AT_ONCE": 2, "num_warps": 8, "num_stages": 1, "maxnreg": 128},
 )
-"""Order 3: programs a processor, with registers for as many."""
+"""Order 3: programs a processor, with registers and shared memory for as many: stages that load ahead take the latter."""
 
 
 def _refuse(op: FftConv) -> None:
@@ -108,7 +110,7 @@ class _Plan:
         return min(rows, math.prod(self.factors[1:]))
 
     def configs(self) -> list[Config]:
-        """Order 2: a warpgroup's rows or twice as many, with as many warps; order 3: those of `OUTER_TILES`, fewer for long sequences."""
+        """Order 2: a warpgroup's rows, with registers as they come or for three; order 3: `OUTER_TILES`, fewer for long sequences."""
         if len(self.factors) == 2:
             return self._inner_tiles()
         return [self._outer_tile(**c) for c in OUTER_TILES if self.length <= 32768 or c["rows"] == LEAST_ROWS]
@@ -116,8 +118,8 @@ class _Plan:
     def _inner_tiles(self) -> list[Config]:
         if max(self.factors) > LEAST_ROWS:
             return [{"P": 1, "num_warps": 8}]
-        tiles = ((LEAST_ROWS, 4), (MOST_ROWS, 8), (MOST_ROWS, 4))
-        return [{"P": self.stacked(rows), "num_warps": warps} for rows, warps in tiles]
+        tile = {"P": self.stacked(LEAST_ROWS), "num_warps": 4}
+        return [tile, {**tile, "maxnreg": THREE_BLOCKS}]
 
     def _outer_tile(self, rows: int, **how: int) -> Config:
         return {"BLOCK": self.block(rows), "P": min(self.stacked(rows), self.factors[0]), **how}

@@ -14,7 +14,7 @@ from roofline.measure.kernels.triton_or_none import descriptor
 from roofline.measure.kernels.tuning import Config, Launch, tuned
 from roofline.ops.gemm import Gemm
 
-LINE = ({"BLOCK": 256, "num_warps": 4},)
+LINE = ({"BLOCK": 256, "num_warps": 8},)
 SHARED = ({"BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 32, "num_stages": 1},)
 """One result a thread."""
 REGISTERS = (

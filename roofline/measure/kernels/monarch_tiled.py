@@ -18,16 +18,18 @@ from roofline.ops.monarch import Monarch
 
 WIDTHS = (16, 32, 64, 128, 256)
 """Of a block: a power of two that the matrix unit takes."""
-MOST_HELD = 512
-"""Results of a row that a program joins in registers: width x blocks."""
+KEPT_BYTES = 2**17
+"""Weights that a program keeps in shared memory; the rest is for rows that arrive."""
+WIDEST_KEPT = 128
+"""A product of several wider ones needs more registers than there are."""
 TILES = (
-    {"ROWS": 64, "joined": 8, "num_warps": 8},
-    {"ROWS": 64, "joined": 8, "num_warps": 8, "maxnreg": 128},
-    {"ROWS": 64, "joined": 4, "num_warps": 4},
+    {"ROWS": 16, "joined": 16, "AHEAD": 2, "AT_ONCE": 1, "num_warps": 8},
+    {"ROWS": 16, "joined": 16, "AHEAD": 2, "AT_ONCE": 1, "num_warps": 16},
+    {"ROWS": 16, "joined": 4, "AHEAD": 3, "AT_ONCE": 1, "num_warps": 8},
 )
-"""``joined``: blocks side by side, if the width leaves room for them."""
-CHUNK_BYTES = (2**24, 2**25, 2**62)
-"""What lies between two factors is kept to that, by taking rows in parts, so that it stays in L2; the last is no limit."""
+"""``joined``: blocks side by side, if there is room for them; ``AT_ONCE``: programs a processor, which keep their weights."""
+WIDE = {"ROWS": 64, "num_warps": 8}
+"""Of a factor whose blocks are too wide to be kept."""
 PRODUCT = (
     {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8, "num_stages": 3},
     {"BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4, "num_stages": 3},
@@ -36,21 +38,17 @@ PRODUCT = (
 
 # --------------------------------------------------------------------------- Monarch matrices
 def monarch_triton(op: Monarch, tensors: Tensors) -> Callable[[], Any]:
-    """y of x: a kernel for each factor, its permutation within; rows in parts between which L2 keeps the results."""
+    """y of x: a kernel for each factor, its permutation within."""
     widths = [int(n) for n in op.block_widths()]
     if any(n not in WIDTHS for n in widths) or op.dtype not in ("bf16", "fp16"):
         raise UsageError(f"kernel 'monarch_triton' runs bf16 and fp16 with blocks of {', '.join(map(str, WIDTHS))}, not {widths}")
     weights = [tensors[t.name] for t in op.factors()]
     x, y, rows, n = tensors["x"], tensors["y"], int(op.rows), int(op.n)
+    between = [torch.empty_like(x) for _ in range(min(2, len(weights) - 1))]
+    chain = [x, *(between[i % 2] for i in range(len(weights) - 1)), y]
 
     def make(config: Config) -> Launch:
-        part = min(rows, max(1, int(config["chunk"]) // (n * x.element_size())))
-        between = [x.new_empty((part, n)) for _ in range(min(2, len(weights) - 1))]
-        steps = []
-        for first in range(0, rows, part):
-            count = min(part, rows - first)
-            chain = [x[first : first + count], *(between[i % 2] for i in range(len(weights) - 1)), y[first : first + count]]
-            steps += [_factor(source, w, to, count, config) for source, w, to in zip(chain, weights, chain[1:], strict=False)]
+        steps = [_factor(source, w, to, config) for source, w, to in zip(chain, weights, chain[1:], strict=False)]
 
         def run() -> None:
             for step in steps:
@@ -58,8 +56,8 @@ def monarch_triton(op: Monarch, tensors: Tensors) -> Callable[[], Any]:
 
         return run
 
-    key = ("monarch", op.dtype, rows, n, len(widths))
-    run = tuned(key, _tiles(rows * n * x.element_size()), make, x.device)
+    tiles = TILES if min(widths) <= WIDEST_KEPT else TILES[:1]
+    run = tuned(("monarch", op.dtype, rows, n, len(widths)), tiles, make, x.device)
 
     def call() -> torch.Tensor:
         run()
@@ -68,21 +66,24 @@ def monarch_triton(op: Monarch, tensors: Tensors) -> Callable[[], Any]:
     return call
 
 
-def _tiles(total_bytes: int) -> list[Config]:
-    """Rows and warps of a tile with each size of the parts that is a part."""
-    chunks = [c for i, c in enumerate(CHUNK_BYTES) if i == 0 or CHUNK_BYTES[i - 1] < total_bytes]
-    return [{**tile, "chunk": c} for tile in TILES for c in chunks]
-
-
-def _factor(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor, rows: int, config: Config) -> Launch:
-    """One factor of ``rows`` rows, from x to y."""
-    blocks, width, _ = w.shape
-    tile = int(config["ROWS"])
-    joined = next(n for n in (8, 4, 2, 1) if n == 1 or (n <= config["joined"] and blocks % n == 0 and width * n <= MOST_HELD))
-    grid = (-(-rows // tile) * (blocks // joined),)
-    how = {k: v for k, v in config.items() if k not in ("joined", "chunk")}
+def _factor(x: torch.Tensor, w: torch.Tensor, y: torch.Tensor, config: Config) -> Launch:
+    """One factor, from x to y."""
+    rows, (blocks, width, _) = x.shape[0], w.shape
+    if width > WIDEST_KEPT:
+        programs = -(-rows // WIDE["ROWS"]) * (blocks // 2)
+        even = rows % WIDE["ROWS"] == 0
+        return lambda: triton_monarch.monarch_wide[(programs,)](x, w, y, rows, blocks, WIDTH=width, EVEN=even, **WIDE)
+    tile, most = int(config["ROWS"]), min(int(config["joined"]), KEPT_BYTES // (width * width * w.element_size()))
+    joined = next(n for n in (16, 8, 4, 2, 1) if n == 1 or (n <= most and blocks % n == 0))
+    groups = blocks // joined
+    each = min(-(-rows // tile), max(1, _processors(x) * int(config["AT_ONCE"]) // groups))
+    how = {k: v for k, v in config.items() if k not in ("joined", "AT_ONCE")}
     constants = {"WIDTH": width, "BLOCKS": joined, "EVEN": rows % tile == 0, **how}
-    return lambda: triton_monarch.monarch_factor[grid](x, w, y, rows, blocks, **constants)
+    return lambda: triton_monarch.monarch_kept[(each * groups,)](x, w, y, rows, blocks, **constants)
+
+
+def _processors(x: torch.Tensor) -> int:
+    return int(torch.cuda.get_device_properties(x.device).multi_processor_count) if x.is_cuda else 2
 
 
 # --------------------------------------------------------------------------- the layer

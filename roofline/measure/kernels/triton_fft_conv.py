@@ -150,7 +150,7 @@ def _inner(scratch, k, f1, f2, t, t0, k0, P: tl.constexpr, N0: tl.constexpr, N1:
 def convolve_outer(u, pre, post, y, k, f0, f1, f2, t0, t, scratch, batch, channels, seq, BLOCK: tl.constexpr, P: tl.constexpr,
                    N0: tl.constexpr, N1: tl.constexpr, N2: tl.constexpr, ROWS: tl.constexpr,
                    GATED: tl.constexpr, EVEN: tl.constexpr):  # fmt: skip
-    """Order 3: each program takes one pair of sequences after another through its own scratch."""
+    """Order 3: each program takes one pair of sequences after another through its own scratch. What is used once is to leave L2 first."""
     M: tl.constexpr = N1 * N2
     scratch += tl.program_id(0).to(tl.int64) * (2 * N0 * M)
     pairs = tl.cdiv(batch, 2)
@@ -168,11 +168,11 @@ def convolve_outer(u, pre, post, y, k, f0, f1, f2, t0, t, scratch, batch, channe
             at = base + (member * channels * seq + place)
             here = (first + member < batch) & (place < seq)
             if EVEN:
-                x = tl.load(u + at)
-                x = x * tl.load(pre + at) if GATED else x
+                x = tl.load(u + at, eviction_policy="evict_first")
+                x = x * tl.load(pre + at, eviction_policy="evict_first") if GATED else x
             else:
-                x = tl.load(u + at, mask=here, other=0.0)
-                x = x * tl.load(pre + at, mask=here, other=0.0) if GATED else x
+                x = tl.load(u + at, mask=here, other=0.0, eviction_policy="evict_first")
+                x = x * tl.load(pre + at, mask=here, other=0.0, eviction_policy="evict_first") if GATED else x
             _outer(x, matrix0, t0, scratch, m, BLOCK, N0, M)
         tl.debug_barrier()
         spectrum = k + channel.to(tl.int64) * (2 * N0 * M)
@@ -186,11 +186,11 @@ def convolve_outer(u, pre, post, y, k, f0, f1, f2, t0, t, scratch, batch, channe
             at = base + (member * channels * seq + place)
             here = (first + member < batch) & (place < seq)
             if EVEN:
-                out = out * tl.load(post + at) if GATED else out
-                tl.store(y + at, out.to(y.dtype.element_ty))
+                out = out * tl.load(post + at, eviction_policy="evict_first") if GATED else out
+                tl.store(y + at, out.to(y.dtype.element_ty), eviction_policy="evict_first")
             else:
-                out = out * tl.load(post + at, mask=here, other=0.0) if GATED else out
-                tl.store(y + at, out.to(y.dtype.element_ty), mask=here)
+                out = out * tl.load(post + at, mask=here, other=0.0, eviction_policy="evict_first") if GATED else out
+                tl.store(y + at, out.to(y.dtype.element_ty), mask=here, eviction_policy="evict_first")
         tl.debug_barrier()
 
 

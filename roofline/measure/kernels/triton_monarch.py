@@ -1,7 +1,8 @@
 """Block-diagonal products in Triton: a factor of a Monarch matrix with its permutation in the store, and one with a GELU.
 
 A factor takes x[rows, blocks, W] to y[rows, W, blocks]: what one block gives ends up a row of blocks apart. A program therefore does
-BLOCKS neighbouring blocks of a tile of rows and joins their results in registers, where they come to lie side by side.
+neighbouring blocks of a tile of rows, whose results come to lie side by side. `monarch_kept` multiplies them at once, keeps their weights
+and goes on to the next rows while those arrive; `monarch_wide` is for blocks too wide for that, two of which it joins in registers.
 """
 # mypy: ignore-errors
 # ruff: noqa: N803
@@ -10,6 +11,35 @@ BLOCKS neighbouring blocks of a tile of rows and joins their results in register
 from __future__ import annotations
 
 from roofline.measure.kernels.triton_or_none import jit, tl
+
+
+@jit
+def monarch_kept(x, w, y, rows, blocks, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, EVEN: tl.constexpr,
+                 AHEAD: tl.constexpr):  # fmt: skip
+    """y[r, j, i] = sum_p x[r, i, p] w[i, p, j] for BLOCKS blocks (a power of two) of one tile of ROWS rows after another.
+
+    The grid is any multiple of the groups of so many blocks.
+    """
+    groups = blocks // BLOCKS
+    first = (tl.program_id(0) % groups) * BLOCKS
+    block = first + tl.arange(0, BLOCKS)
+    deep = tl.arange(0, WIDTH)
+    matrix = deep[:, None] * WIDTH + deep[None]
+    weights = tl.load(w + block.to(tl.int64)[:, None, None] * (WIDTH * WIDTH) + matrix[None])
+    source = x + block[:, None, None] * WIDTH + deep[None, None]
+    col = tl.arange(0, WIDTH * BLOCKS)
+    target = y + ((col // BLOCKS) * blocks + first + col % BLOCKS)[None]
+    for tile in tl.range(tl.program_id(0) // groups, tl.cdiv(rows, ROWS), tl.num_programs(0) // groups, num_stages=AHEAD):
+        row = tl.cast(tile, tl.int64) * ROWS + tl.arange(0, ROWS)
+        here = row < rows
+        at = row * (blocks * WIDTH)
+        values = tl.load(source + at[None, :, None]) if EVEN else tl.load(source + at[None, :, None], mask=here[None, :, None], other=0.0)
+        found = tl.dot(values, weights).to(x.dtype.element_ty)
+        found = tl.permute(found, (1, 2, 0)).reshape(ROWS, WIDTH * BLOCKS)
+        if EVEN:
+            tl.store(target + at[:, None], found)
+        else:
+            tl.store(target + at[:, None], found, mask=here[:, None])
 
 
 @jit
@@ -23,33 +53,16 @@ def _block(x, w, row, here, block, blocks, WIDTH: tl.constexpr, EVEN: tl.constex
 
 
 @jit
-def _four(x, w, row, here, block, step, blocks, WIDTH: tl.constexpr, EVEN: tl.constexpr):
-    """Blocks block, + step, + 2 step, + 3 step as [rows, WIDTH, 2, 2]."""
-    high = tl.join(_block(x, w, row, here, block, blocks, WIDTH, EVEN), _block(x, w, row, here, block + 2 * step, blocks, WIDTH, EVEN))
-    low = tl.join(
-        _block(x, w, row, here, block + step, blocks, WIDTH, EVEN), _block(x, w, row, here, block + 3 * step, blocks, WIDTH, EVEN)
-    )
-    return tl.join(high, low)
-
-
-@jit
-def monarch_factor(x, w, y, rows, blocks, WIDTH: tl.constexpr, ROWS: tl.constexpr, BLOCKS: tl.constexpr, EVEN: tl.constexpr):
-    """y[r, j, i] = sum_p x[r, i, p] w[i, p, j] for ROWS rows and BLOCKS blocks (1, 2, 4 or 8)."""
-    groups = blocks // BLOCKS
-    first = (tl.program_id(0) % groups) * BLOCKS
-    row = (tl.program_id(0) // groups).to(tl.int64) * ROWS + tl.arange(0, ROWS)
+def monarch_wide(x, w, y, rows, blocks, WIDTH: tl.constexpr, ROWS: tl.constexpr, EVEN: tl.constexpr):
+    """The same for two blocks of one tile of rows a program."""
+    pairs = blocks // 2
+    first = (tl.program_id(0) % pairs) * 2
+    row = (tl.program_id(0) // pairs).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     here = row < rows
-    if BLOCKS == 8:
-        found = tl.join(_four(x, w, row, here, first, 2, blocks, WIDTH, EVEN), _four(x, w, row, here, first + 1, 2, blocks, WIDTH, EVEN))
-    elif BLOCKS == 2:
-        found = tl.join(_block(x, w, row, here, first, blocks, WIDTH, EVEN), _block(x, w, row, here, first + 1, blocks, WIDTH, EVEN))
-    elif BLOCKS == 4:
-        found = _four(x, w, row, here, first, 1, blocks, WIDTH, EVEN)
-    else:
-        found = _block(x, w, row, here, first, blocks, WIDTH, EVEN)
-    found = found.reshape(ROWS, WIDTH * BLOCKS)
-    col = tl.arange(0, WIDTH * BLOCKS)
-    at = y + row[:, None] * (blocks * WIDTH) + ((col // BLOCKS) * blocks + first + col % BLOCKS)[None]
+    found = tl.join(_block(x, w, row, here, first, blocks, WIDTH, EVEN), _block(x, w, row, here, first + 1, blocks, WIDTH, EVEN))
+    found = found.reshape(ROWS, WIDTH * 2)
+    col = tl.arange(0, WIDTH * 2)
+    at = y + row[:, None] * (blocks * WIDTH) + ((col // 2) * blocks + first + col % 2)[None]
     if EVEN:
         tl.store(at, found)
     else:

@@ -6,6 +6,7 @@ from typing import Any
 
 from roofline.predict.estimate.attention import AttentionModel
 from roofline.predict.estimate.base import Model, Parameter
+from roofline.predict.estimate.grouped import GroupedModel
 from roofline.predict.estimate.host import HostModel
 from roofline.predict.estimate.product import ProductModel
 from roofline.predict.estimate.stream import StreamModel
@@ -13,12 +14,13 @@ from roofline.predict.estimate.transfer import TransferModel
 
 MODELS: dict[str, Model] = {
     "Product": ProductModel(),
+    "GroupedProduct": GroupedModel(),
     "Stream": StreamModel(),
     "Transfer": TransferModel(),
     "FusedAttention": AttentionModel(),
     "Host": HostModel(),
 }
-"""By the name of the class that describes the kernel: Product, FusedAttention, Stream, Transfer; and Host, which issues any of them."""
+"""By the name of the class that describes the kernel, as `roofline.ops.launched` has them; and Host, which issues any of them."""
 
 
 def model_of(kernel: Any) -> Model:

@@ -13,7 +13,13 @@ from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 
 HOST_SET = "host.torch"
 """The one parameter set of the host: that of eager torch."""
-_BY_KERNEL = {"Product": "host_product_s", "FusedAttention": "host_attention_s", "Stream": "host_stream_s", "Transfer": "host_stream_s"}
+_BY_KERNEL = {
+    "Product": "host_product_s",
+    "GroupedProduct": "host_product_s",
+    "FusedAttention": "host_attention_s",
+    "Stream": "host_stream_s",
+    "Transfer": "host_stream_s",
+}
 
 
 class HostModel:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 from roofline.numeric import Number, maximum, total
 from roofline.predict.compose import Task, schedule
@@ -115,13 +116,13 @@ def timeline(steps: Sequence[LaunchedStep]) -> Timeline:
     alone = schedule([Task(s.id, float(run.device_s), s.lane, s.after) for s, run in runs])
     host = float(total(run.host_s for _, run in runs))
     first = next((s.first_s for s, run in runs if run.chain_s > 0), 0.0)
-    end = _end_of_overlapped(runs) if alone.overlapped else float(_layered(steps).chain_s)
+    end = float(end_of_overlapped(runs) if alone.overlapped else layered(steps).chain_s)
     time = max(end - first, host)
     # Sums in another order differ in their last bits: that is no time in which the device idles.
     return Timeline(time if time > alone.time_s * (1 + CLOSE) else alone.time_s, alone.time_s, host, alone.critical)
 
 
-def _layered(steps: Sequence[LaunchedStep]) -> Launches:
+def layered(steps: Sequence[LaunchedStep]) -> Launches:
     """Runs of repeating steps in layers, the others as they stand."""
     found, group = NOTHING, list[LaunchedStep]()
     for step in steps:
@@ -143,15 +144,16 @@ def _layers(group: Sequence[LaunchedStep]) -> Launches:
     return layer.times(layers).then(rest)
 
 
-def _end_of_overlapped(runs: Sequence[tuple[LaunchedStep, Launches]]) -> float:
+def end_of_overlapped(runs: Sequence[tuple[LaunchedStep, Launches]]) -> Number:
     """When the last step ends: each starts when what it waits for and its lane are free, and the one host has come to it."""
-    ends: dict[str, float] = {}
-    free: dict[str, float] = {}
-    host, previous = 0.0, 0.0
+    ends: dict[str, Number] = {}
+    free: dict[str, Number] = {}
+    host: Number = 0.0
+    previous: Number = 0.0
     for step, run in runs:
         waits = [ends.get(i, 0.0) for i in step.after] if step.after is not None else [previous]
-        ready = max([free.get(step.lane, 0.0), *waits])
-        previous = max(ready + float(run.device_s), host + float(run.chain_s))
-        host += float(run.host_s)
+        ready = reduce(maximum, [free.get(step.lane, 0.0), *waits])
+        previous = maximum(ready + run.device_s, host + run.chain_s)
+        host = host + run.host_s
         ends[step.id] = free[step.lane] = previous
-    return max(ends.values(), default=0.0)
+    return reduce(maximum, ends.values()) if ends else 0.0

@@ -2,7 +2,8 @@
 
     time = fixed + ranks x rank + ramp x bytes / (bytes + half) + bytes / (share x bandwidth)
 
-Copies over PCIe and the collectives of NCCL have one form: what differs is how long they take to get going.
+Copies over PCIe and the collectives of NCCL have one form: what differs is how long they take to get going. Collectives over PCIe also
+share the host, which two ranks fill and more crowd: the last term grows with (ranks / 2) to the power ``crowding``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from roofline.errors import RooflineError, did_you_mean
+from roofline.numeric import maximum, power
 from roofline.ops.launched import Transfer
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 
@@ -26,6 +28,15 @@ class TransferModel:
         Parameter("half_bytes", "of which half of that shows, in bytes", 1e6, 1e3, 1e9, 1.0),
         Parameter("link_share", "of the link's bandwidth", 0.8, 0.05, 1.0, 0.3),
     )
+
+    shared: ClassVar[tuple[Parameter, ...]] = (
+        Parameter("crowding", "power of the ranks over two by which they wait for each other on the host", 1.0, 1e-3, 4.0, 1.0),
+    )
+
+    def parameters_of(self, name: str) -> tuple[Parameter, ...]:
+        """Those of a set; collectives through the host have one more."""
+        _, kind, link, *_ = (*name.split("."), "", "")
+        return self.parameters + (self.shared if link == "pcie" and kind not in ("copy", "any") else ())
 
     def sets(self, kernel: Transfer, library: str) -> tuple[str, ...]:
         """Of its sort over its link, of any sort over it; the same for all libraries, which call the same driver and NCCL."""
@@ -44,4 +55,6 @@ class TransferModel:
         ramp = p["ramp_s"] * kernel.bytes / (kernel.bytes + p["half_bytes"])
         fixed = p["fixed_s"] + p["rank_s"] * kernel.ranks
         moving = kernel.bytes / (p["link_share"] * device.link_bytes_per_s[kernel.link])
+        if "crowding" in p:
+            moving = moving * power(maximum(kernel.ranks / 2, 1.0), p["crowding"])
         return Terms(fixed + ramp + moving, {"fixed": fixed + ramp, "memory": moving, "compute": 0.0})

@@ -1,0 +1,108 @@
+"""``roofline plan``: the time of a step of a model spread over a cluster, what it is made of, and whether it fits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from roofline.report.plan import PlanReport
+
+Phase = Annotated[str, typer.Option("--phase", help="train, prefill, decode or mixed.")]
+Cluster_ = Annotated[str, typer.Option("--cluster", "-C", help="Cluster, name or file.")]
+Sets = Annotated[list[str] | None, typer.Option("--set", help="A size: batch=2048 (of all devices), seq=8192, context=8192, chunk=512.")]
+Cost_ = Annotated[str | None, typer.Option("--cost", help="bound or estimate; bound unless --efficiency is given.")]
+Efficiency = Annotated[str | None, typer.Option("--efficiency", help="Stated shares of rates: matrix=0.6,memory=0.85,link=0.8.")]
+KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="Format of cached keys and values.")]
+GradientDtype = Annotated[str | None, typer.Option("--gradient-dtype", help="Format of gradients; that of the weights.")]
+Optimizer = Annotated[str, typer.Option("--optimizer", help="adamw, adamw_bf16, sgd or sgd_momentum.")]
+Attention_ = Annotated[str, typer.Option("--attention", help="In training: flash, or naive with its scores in memory.")]
+Reserve = Annotated[str, typer.Option("--reserve", help="Memory set aside for libraries and fragments: '2 GiB'.")]
+Format = Annotated[str | None, typer.Option("--format", help="table or json.")]
+Output = Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")]
+
+
+@reported
+def command(
+    model: Annotated[str, typer.Argument(help="A model by name, a Hugging Face config.json, or a workload file with 'model:'.")],
+    cluster: Cluster_ = "",
+    phase: Phase = "",
+    devices: Annotated[int | None, typer.Option("--devices", min=1, help="How many; the product of the degrees must be it.")] = None,
+    plan: Annotated[str | None, typer.Option("--plan", help="How the work is spread: tp=8,pp=16,uneven,zero=1,sp.")] = None,
+    settings: Sets = None,
+    cost: Cost_ = None,
+    efficiency: Efficiency = None,
+    achieved: Annotated[str | None, typer.Option("--achieved", help="A rate that devices reach end to end: '430 TFLOP/s'.")] = None,
+    kv_dtype: KvDtype = None,
+    gradient_dtype: GradientDtype = None,
+    optimizer: Optimizer = "adamw",
+    attention: Attention_ = "flash",
+    reserve: Reserve = "0 B",
+    format_: Format = None,
+    output: Output = None,
+) -> None:
+    """What a step takes under a plan, what it is made of, shares of peaks, and whether it fits.
+
+    Examples:
+
+      roofline plan llama-3.1-405b --phase train -C dgx-h100 --devices 16384 --plan tp=8,pp=16,uneven,sp,zero=1 --set batch=2048
+      --set seq=8192
+
+      roofline plan llama-3-70b --phase decode -C dgx-h100 --plan tp=8 --set batch=64 --set context=8192
+    """
+    from roofline.cli.planning import Given, question
+
+    chosen = chosen_format(format_, output, ("table", "json"))
+    given = Given(
+        model=model, cluster=cluster, phase=phase, sizes=settings or [], kv_dtype=kv_dtype, gradient_dtype=gradient_dtype,
+        optimizer=optimizer, attention=attention, plan=plan, devices=devices,
+    )  # fmt: skip
+    found = _judged(question(given), cost, efficiency, achieved, reserve)
+    warn(found.warnings)
+    if chosen == "json":
+        from roofline.report.store import to_json
+
+        deliver(to_json(found), output)
+    else:
+        _show(found, output)
+
+
+def _judged(asked: object, cost: str | None, efficiency: str | None, achieved: str | None, reserve: str) -> PlanReport:
+    from roofline.cli.planning import Question, quantity
+    from roofline.decide.judge import Asked, judge
+    from roofline.models.write import EXECUTION
+    from roofline.units import Dimension
+
+    assert isinstance(asked, Question)
+    from roofline.cli.planning import kind_and_shares
+
+    kind, shares = kind_and_shares(cost, efficiency)
+    how = Asked(
+        kind=kind,
+        shares=shares,
+        achieved=quantity(achieved, Dimension.FLOP_PER_S, "--achieved") if achieved else None,
+        execution=EXECUTION[asked.subject.job.phase],
+        reserve_bytes=quantity(reserve, Dimension.BYTES, "--reserve"),
+    )
+    return judge(asked.subject, asked.plan, how, asked.noticed)
+
+
+def _show(found: PlanReport, output: str | None) -> None:
+    from roofline.report.plan_view import answer, lines, tables
+    from roofline.report.text import _line, print_columns
+
+    def draw(console: Console) -> None:
+        console.print(_line(answer(found), "bold red" if found.memory.fits is False else "bold"))
+        for columns in tables(found):
+            console.print()
+            print_columns(columns, console, last_is_total=True)
+        console.print()
+        for line in lines(found):
+            console.print(_line(line))
+
+    render(draw, output)

@@ -1,0 +1,204 @@
+"""From seconds of layers to the step of a plan: stages, what hides behind what, the pipeline, and what happens once a step.
+
+The slowest stage sets the pace. Exchanges are waited for unless the plan says that their axis overlaps; then compute of the same pass
+covers them, in the order tp, ep, cp, data, each second of compute once. A ring of context parallelism has only attention to hide
+behind; gathered keys and values and Ulysses' exchanges lie before attention and are waited for. Gradients hide behind the backward
+pass of the last microbatch (with ZeRO 2, which keeps a share of them only, of each), weights gathered after the optimizer behind the
+forward pass of the first. Between stages a microbatch's way is waited for while the pipeline fills and drains; else it runs beside the
+next microbatch, if pp overlaps.
+
+The parts of a step add up to it, which tests hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from roofline.decide.times import EXCHANGES, PassTimes, Times, more
+from roofline.numeric import Number, maximum, total, where
+from roofline.plan.pipeline import Passes, bubble_s
+from roofline.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    """One stage and one microbatch: seconds of both passes with what is waited for, which ``exposed`` gives by axis."""
+
+    times: Times
+    forward_s: Number
+    backward_s: Number
+    exposed: Mapping[str, Number]
+
+    @property
+    def passes(self) -> Passes:
+        """As the pipeline sees it."""
+        return Passes(forward_s=self.forward_s, backward_s=self.backward_s, weight_s=self.times.backward.weight)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a step is made of, in seconds; they add up to ``step_s``. ``exposed`` is what is waited for, by axis."""
+
+    compute_s: Number
+    recompute_s: Number
+    bubble_s: Number
+    exposed: Mapping[str, Number]
+    optimizer_s: Number
+
+    @property
+    def step_s(self) -> Number:
+        """The whole."""
+        return self.compute_s + self.recompute_s + self.bubble_s + self.optimizer_s + total(self.exposed.values())
+
+    def named(self) -> dict[str, Number]:
+        """The parts by the names that reports use, in their order."""
+        exposed = {f"exposed_{axis}": seconds for axis, seconds in self.exposed.items()}
+        return {
+            "compute": self.compute_s,
+            "recompute": self.recompute_s,
+            "bubble": self.bubble_s,
+            **exposed,
+            "optimizer": self.optimizer_s,
+        }
+
+
+def exposed(passes: PassTimes, plan: Plan) -> dict[str, Number]:
+    """What is waited for in a pass, by axis."""
+    found: dict[str, Number] = {}
+    cover = passes.compute + passes.recompute
+    attention = passes.attention * (1 - 1 / plan.cp)
+    for axis in EXCHANGES:
+        if axis not in passes.exchanges:
+            continue
+        needed = passes.exchanges[axis]
+        if axis not in plan.overlap or (axis == "cp" and plan.context_kind != "ring"):
+            found[axis] = needed
+            continue
+        room = _smaller(attention, cover) if axis == "cp" else cover
+        found[axis] = maximum(needed - room, 0.0)
+        cover = cover - (needed - found[axis])
+    return found
+
+
+def _smaller(a: Number, b: Number) -> Number:
+    return -maximum(-a, -b)
+
+
+def layer_passes(layer: Times, plan: Plan) -> Stage:
+    """A layer with what it waits for."""
+    forward, backward = exposed(layer.forward, plan), exposed(layer.backward, plan)
+    waited = {axis: forward.get(axis, 0.0) + backward.get(axis, 0.0) for axis in EXCHANGES if axis in forward or axis in backward}
+    return Stage(
+        times=layer,
+        forward_s=layer.forward.compute + layer.forward.recompute + total(forward.values()),
+        backward_s=layer.backward.compute + layer.backward.recompute + total(backward.values()),
+        exposed=waited,
+    )
+
+
+def stage_of(parts: list[tuple[Stage, Number]]) -> Stage:
+    """So many of each layer, and the embedding or the head, as one stage."""
+    times = Times()
+    waited: dict[str, Number] = {}
+    forward: Number = 0.0
+    backward: Number = 0.0
+    for part, count in parts:
+        times = times.plus(part.times, count)
+        forward, backward = more(forward, part.forward_s, count), more(backward, part.backward_s, count)
+        for axis, seconds in part.exposed.items():
+            waited[axis] = more(waited.get(axis, 0.0), seconds, count)
+    return Stage(times=times, forward_s=forward, backward_s=backward, exposed=waited)
+
+
+def slowest_of(parts: Sequence[Stage], stages: Sequence[tuple[Number, ...]]) -> Stage:
+    """The stage that sets the pace, element by element where plans are arrays. ``stages`` say how much of each part a stage holds."""
+    held = stages[0]
+    longest = _both_s(parts, held)
+    for stage in stages[1:]:
+        seconds = _both_s(parts, stage)
+        later = seconds > longest
+        held = tuple(where(later, a, b) for a, b in zip(stage, held, strict=True))
+        longest = where(later, seconds, longest)
+    return stage_of(list(zip(parts, held, strict=True)))
+
+
+def _both_s(parts: Sequence[Stage], held: tuple[Number, ...]) -> Number:
+    seconds: Number = 0.0
+    for part, share in zip(parts, held, strict=True):
+        if not (isinstance(share, int) and share == 0):
+            seconds = more(seconds, part.forward_s + part.backward_s, share)
+    return seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pipeline:
+    """What the stages are: the slowest, the sum over all, seconds of one hop between two, and how many microbatches pass."""
+
+    slowest: Stage
+    all_forward_s: Number
+    all_backward_s: Number
+    all_weight_s: Number
+    hop_s: Number
+    count: Number
+
+
+def trained(pipeline: Pipeline, plan: Plan) -> Parts:
+    """The parts of a training step."""
+    slow, count = pipeline.slowest, pipeline.count
+    mean = Passes(
+        forward_s=pipeline.all_forward_s / plan.pp,
+        backward_s=pipeline.all_backward_s / plan.pp,
+        weight_s=pipeline.all_weight_s / plan.pp,
+    )
+    waited = {axis: seconds * count for axis, seconds in slow.exposed.items()}
+    waited["pp"] = waited.get("pp", 0.0) + _hops(pipeline, plan, ways=2)
+    once = slow.times
+    # A rank that keeps only its share of gradients (ZeRO 2) has to give away the others' after each microbatch.
+    times: Number = count if plan.zero == 2 else 1
+    if "data" in plan.overlap:
+        late = times * maximum(once.gradients - slow.backward_s, 0.0) + maximum(once.weights - slow.forward_s, 0.0)
+    else:
+        late = times * once.gradients + once.weights
+    waited["data"] = waited.get("data", 0.0) + late
+    return _parts(slow, count, waited, bubble_s(plan, slow.passes, mean), once.optimizer)
+
+
+def served(pipeline: Pipeline, plan: Plan) -> Parts:
+    """The parts of a forward step of the whole batch: microbatches follow each other through the stages.
+
+    In decode each sequence waits for its own microbatch to come through all stages, and for the others to pass the slowest one.
+    """
+    slow, count = pipeline.slowest, pipeline.count
+    waited = {axis: seconds * count for axis, seconds in slow.exposed.items()}
+    waited["pp"] = waited.get("pp", 0.0) + _hops(pipeline, plan, ways=1)
+    return _parts(slow, count, waited, maximum(pipeline.all_forward_s - slow.forward_s, 0.0), 0.0)
+
+
+def decoded(pipeline: Pipeline, plan: Plan) -> Parts:
+    """The parts of one token of every sequence: pp microbatches keep all stages busy, so only a missing one leaves them idle."""
+    slow, count = pipeline.slowest, pipeline.count
+    waited = {axis: seconds * count for axis, seconds in slow.exposed.items()}
+    waited["pp"] = waited.get("pp", 0.0) + plan.pp * pipeline.hop_s * where(plan.pp > 1, 1, 0)
+    return _parts(slow, count, waited, maximum(pipeline.all_forward_s - count * slow.forward_s, 0.0), 0.0)
+
+
+def _parts(slow: Stage, count: Number, waited: Mapping[str, Number], bubble: Number, optimizer: Number) -> Parts:
+    forward, backward = slow.times.forward, slow.times.backward
+    return Parts(
+        compute_s=(forward.compute + backward.compute) * count,
+        recompute_s=(forward.recompute + backward.recompute) * count,
+        bubble_s=bubble,
+        exposed={axis: waited[axis] for axis in EXCHANGES if axis in waited},
+        optimizer_s=optimizer,
+    )
+
+
+def _hops(pipeline: Pipeline, plan: Plan, *, ways: int) -> Number:
+    """Waiting for microbatches on their way: p - 1 hops while the pipeline fills and drains, then what compute does not cover."""
+    hop, count = pipeline.hop_s, pipeline.count
+    chunks = plan.virtual if plan.schedule == "interleaved" else 1
+    filling = ways * (plan.pp - 1) * hop
+    cover = pipeline.slowest.passes.both_s / (ways * chunks)
+    each = maximum(hop - cover, 0.0) if "pp" in plan.overlap else hop
+    return filling + where(plan.pp > 1, ways * chunks * count * each, 0.0)

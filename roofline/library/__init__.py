@@ -1,0 +1,1 @@
+"""What `import roofline` offers: the questions of the command line as functions, with typed arguments and reports as values."""

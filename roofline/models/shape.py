@@ -1,0 +1,22 @@
+"""What a plan must divide of a model."""
+
+from __future__ import annotations
+
+from roofline.models.description import Attention, Experts, LatentAttention, Model
+from roofline.plan.validate import Shape
+
+
+def shape_of(model: Model) -> Shape:
+    """Layers, the fewest heads and key heads of any layer, experts and their width."""
+    mixers = [layer.mixer for layer in model.layers]
+    heads = [m.heads for m in mixers if isinstance(m, (Attention, LatentAttention))]
+    keys = [m.kv_heads for m in mixers if isinstance(m, Attention)]
+    feeds = [layer.feed for layer in model.layers if isinstance(layer.feed, Experts)]
+    return Shape(
+        layers=len(model.layers),
+        heads=min(heads, default=0),
+        kv_heads=min(keys, default=0),
+        experts=feeds[0].experts if feeds else 0,
+        width=feeds[0].width if feeds else 0,
+        causal=model.kind == "decoder",
+    )

@@ -1,0 +1,12 @@
+"""The reader of TOML: the standard library's, which Python 3.10 lacks."""
+
+from __future__ import annotations
+
+import sys
+
+if sys.version_info >= (3, 11):
+    from tomllib import TOMLDecodeError, loads
+else:
+    from tomli import TOMLDecodeError, loads
+
+__all__ = ["TOMLDecodeError", "loads"]
