@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from roofline.cli.outcome import figures_of
 from roofline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -68,8 +70,9 @@ def advised(given: Given) -> AdviceReport:
     from roofline.decide.advise.advise import advise
 
     asked = given.asked()
-    start = start_of(given)
-    return advise(start.now, asked, measured=start.measured, source=start.source, inputs=start.inputs)
+    with nullcontext() if sort_of(given.subject) == "workload" else figures_of(given.subject):
+        start = start_of(given)
+        return advise(start.now, asked, measured=start.measured, source=start.source, inputs=start.inputs)
 
 
 def start_of(given: Given) -> Start:

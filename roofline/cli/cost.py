@@ -60,7 +60,8 @@ def tokens(
     from roofline.decide.rates import rate_of_report
     from roofline.report.cost_lines import token_lines
 
-    rated = [None if path is None else rate_of_report(path, said) for path, said in ((prefill, prefill_tokens), (decode, decode_tokens))]
+    given = ((prefill, prefill_tokens, ("prefill", "mixed")), (decode, decode_tokens, ("decode", "mixed")))
+    rated = [None if path is None else rate_of_report(path, said, phases) for path, said, phases in given]
     first = rate_or_none(rated[0], read, "--prefill", "--input-tokens-per-s")
     second = rate_or_none(rated[1], written, "--decode", "--output-tokens-per-s")
     known = [r for r in rated if r is not None]
@@ -104,7 +105,7 @@ def run(
 
     if total is None:
         raise UsageError("give the tokens of the run, such as --total-tokens 15.6T")
-    rated = None if report is None else rate_of_report(report, step_tokens)
+    rated = None if report is None else rate_of_report(report, step_tokens, ("train",))
     throughput = throughput_of(rated, rate, step_time, step_tokens)
     known = [] if rated is None else [rated]
     paid = fleet_of(known, devices, price, power, hardware)
@@ -154,7 +155,9 @@ def optimal(
     devices: Devices = None,
     time: Annotated[str | None, typer.Option("--time", help="With --devices and --achieved: '54 days'.")] = None,
     achieved: Annotated[str | None, typer.Option("--achieved", help="Rate that a device reaches end to end: '400 TFLOP/s'.")] = None,
-    ratio: Annotated[float | None, typer.Option("--tokens-per-parameter", help="Tokens a parameter; 20 after Chinchilla.")] = None,
+    tokens_per_parameter: Annotated[
+        float | None, typer.Option("--tokens-per-parameter", help="Tokens a parameter; 20 after Chinchilla.")
+    ] = None,
     format_: Format = None,
     output: Output = None,
 ) -> None:
@@ -165,7 +168,7 @@ def optimal(
     from roofline.cli.cost_options import budget_of
     from roofline.report.cost_lines import budget_lines
 
-    _deliver(budget_of(flop, devices, time, achieved, ratio), budget_lines, format_, output)
+    _deliver(budget_of(flop, devices, time, achieved, tokens_per_parameter), budget_lines, format_, output)
 
 
 @app.command("serving")

@@ -189,7 +189,7 @@ def serving_of(
     source = read_source(str(find_workload(workload)))
     asked = Asked(source=source, overrides=tuple(fixed), axes=tuple(axes), hardware=hardware, tokens=tokens)
     first, (name, text) = first_of(asked), next(iter(devices(asked).items()))
-    rated = None if prefill is None else rate_of_report(prefill, "1")
+    rated = None if prefill is None else rate_of_report(prefill, "1", ("prefill",))
     inputs = [Input(role="workload", path=workload, sha256=first.sha256)]
     inputs.append(Input(role="hardware", path=name, sha256=hashlib.sha256(text.encode()).hexdigest()))
     return serving(

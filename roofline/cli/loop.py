@@ -153,12 +153,14 @@ def _log(path: str) -> Log:
 
 def _write(path: str, log: Log, report_path: str | None = None, report: str | None = None, number: int | None = None) -> None:
     """The report first: a log never names a report that is not there."""
-    from roofline.decide.loop_log import log_text
+    from roofline.decide.loop_log import log_text, readable
     from roofline.report.loop_view import turn_line
     from roofline.report.store import write_text
 
     if report_path is not None and report is not None:
         write_text(report_path, report)
         note(f"written: {report_path}")
-    write_text(path, log_text(log))
+    text = log_text(log)
+    readable(text, path)
+    write_text(path, text)
     deliver(turn_line(log.turns[-1 if number is None else number]) + "\n", None)

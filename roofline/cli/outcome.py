@@ -6,9 +6,10 @@ import codecs
 import contextlib
 import functools
 import io
+import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -52,6 +53,7 @@ def reported(command: _Command) -> _Command:
     @functools.wraps(command)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
+            _refuse_not_finite(kwargs)
             found = command(*args, **kwargs)
             _refuse_warnings()
             return found
@@ -62,6 +64,29 @@ def reported(command: _Command) -> _Command:
             raise typer.Exit(err.exit_code) from None
 
     return wrapper  # type: ignore[return-value]
+
+
+def _refuse_not_finite(options: Mapping[str, Any]) -> None:
+    """Python reads ``nan`` and ``inf`` as numbers, and a comparison with NaN lets everything through."""
+    for name, value in options.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise UsageError(
+                f"--{name.rstrip('_').replace('_', '-')} {value}: out of range, not a number that anything can be worked out with"
+            )
+
+
+@contextlib.contextmanager
+def figures_of(path: str) -> Iterator[None]:
+    """Turn what arithmetic and look-ups raise over the figures of somebody's file into words: no reader of its shape knows all of them.
+
+    Raises:
+        UsageError: the file's figures cannot be worked with.
+    """
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
+        said = f"{type(err).__name__}: {err}"
+        raise UsageError(f"{path}: its figures cannot be worked with ({said}); a value was changed, or is out of any range") from err
 
 
 def _refuse_warnings() -> None:

@@ -70,7 +70,14 @@ def question(given: Given) -> Question:
         subject, read = subject_of(given), read_plan(given.plan or "", devices=given.devices)
     shape = shape_of(subject.model)
     read = replace(read, plan=with_experts(read, shape))
-    case = Case(plan=read.plan, job=subject.job, shape=shape, devices=given.devices, node_ranks=subject.cluster.node_ranks)
+    case = Case(
+        plan=read.plan,
+        job=subject.job,
+        shape=shape,
+        devices=given.devices,
+        node_ranks=subject.cluster.node_ranks,
+        capacity=subject.cluster.capacity,
+    )
     return Question(subject=subject, plan=read.plan, noticed=checked(read, case))
 
 
@@ -93,6 +100,8 @@ def of_workload(given: Given) -> tuple[Subject, WrittenPlan]:
     words = {"phase": given.phase, "kv_dtype": given.kv_dtype, "gradient_dtype": given.gradient_dtype}
     changed = [*given.sizes, *(f"{key}={value}" for key, value in words.items() if value)]
     found = asked(root, [w for w in changed if given.plan is None or not w.startswith("plan=")])
+    if found.expansion.cached:
+        raise UsageError(f"{given.model}: a plan does not count a cached prefix; 'roofline analyze' bounds the steps with one")
     cluster = load_cluster(given.cluster) if given.cluster else found.cluster
     if cluster is None:
         raise UsageError("which cluster? add -C dgx-h100, or 'cluster:' to the file")

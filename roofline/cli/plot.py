@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, deliver_bytes, render, reported
+from roofline.cli.outcome import chosen_format, deliver, deliver_bytes, figures_of, render, reported
 
 if TYPE_CHECKING:
     from roofline.report.model import Report
@@ -59,19 +59,20 @@ def command(
         raise UsageError("standard input can be given once")
     found = _load(file)
     later = _later(found, head)
-    if chosen == "html":
-        deliver(_page(found, later, (file, head or ""), allow_context_change), output)
-    elif chosen == "text":
-        _show(found, later, figure, step, output)
-    else:
-        fixed = "light" if chosen == "png" and theme == "auto" else theme
-        page = _figure(found, later, figure, step, fixed, float(width))
-        if chosen == "svg":
-            deliver(page.svg(), output)
+    with figures_of(file):
+        if chosen == "html":
+            deliver(_page(found, later, (file, head or ""), allow_context_change), output)
+        elif chosen == "text":
+            _show(found, later, figure, step, output)
         else:
-            from roofline.report.plot.png import png
+            fixed = "light" if chosen == "png" and theme == "auto" else theme
+            page = _figure(found, later, figure, step, fixed, float(width))
+            if chosen == "svg":
+                deliver(page.svg(), output)
+            else:
+                from roofline.report.plot.png import png
 
-            deliver_bytes(png(page), output)
+                deliver_bytes(png(page), output)
 
 
 def _load(path: str) -> Drawable:

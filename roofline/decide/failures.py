@@ -40,8 +40,8 @@ def young_interval_s(checkpoint_s: float, mtbf_s: float) -> float:
 
     It minimises C/t + t/(2M), the checkpoints and the half interval that is lost with each failure.
 
-    >>> young_interval_s(60, 10800)
-    1138.4199576606166
+    >>> round(young_interval_s(60, 10800), 3)
+    1138.42
     """
     return math.sqrt(2 * checkpoint_s * mtbf_s)
 

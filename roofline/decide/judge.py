@@ -9,6 +9,7 @@ from roofline import __version__
 from roofline.decide.costs import Coster, RateCoster, coster_of, matrix_rate
 from roofline.decide.evaluate import Evaluation, Evaluator, Subject
 from roofline.decide.utilisation import RULES, leaves_memory_roof, model_flop
+from roofline.errors import UsageError
 from roofline.hardware.profile import Absent, si
 from roofline.models.count import all_weights
 from roofline.models.memory import PARTS
@@ -54,7 +55,7 @@ def judge(subject: Subject, plan: Plan, asked: Asked, noticed: list[PlanProblem]
     found = _evaluations(subject, plan, coster, unavailable)
     flops = {rule: scalar(model_flop(subject.model, subject.job, rule)) for rule in RULES}
     rule = rule_of(subject)
-    time = _stated(asked, plan, flops[rule]) if asked.achieved else _time(found, coster)
+    time = _stated(asked, subject, plan, flops[rule]) if asked.achieved else _time(found, coster)
     devices = int(scalar(plan.devices))
     return PlanReport(
         schema=SCHEMA,
@@ -93,8 +94,11 @@ def rule_of(subject: Subject) -> str:
     return "causal" if subject.model.kind == "decoder" else "full"
 
 
-def _stated(asked: Asked, plan: Plan, flop: float) -> StepTime:
+def _stated(asked: Asked, subject: Subject, plan: Plan, flop: float) -> StepTime:
     rate = asked.achieved or 1.0
+    peak = si(subject.cluster.device.matrix_engine(subject.model.dtype)[1])
+    if peak is not None and rate > peak and subject.how is None:
+        raise UsageError(f"{rate / 1e12:g} TFLOP/s are more than the {peak / 1e12:g} that a device has in {subject.model.dtype}, dense")
     label = f"stated: every device reaches {rate / 1e12:g} TFLOP/s of model FLOP"
     seconds = flop / (scalar(plan.devices) * rate)
     return StepTime(

@@ -139,6 +139,7 @@ def with_measurement(
     if not 0 <= chosen < len(log.turns):
         raise UsageError(f"--turn {chosen}: there are turns 0 to {len(log.turns) - 1}")
     if report is not None:
+        _require_same(report, log.turns[chosen].predicted.report.path)
         found, said, file = _whole_of(report), source or report, File(path=report, sha256=_file_hash(report))
         time_s = found
     else:
@@ -278,6 +279,23 @@ def _row_verdicts(before: MeasuredTurn, after: MeasuredTurn) -> dict[str, int]:
     except (FileNotFoundError, MissingCapabilityError):
         return {}
     return dict(found.measured.verdicts) if found.measured else {}
+
+
+def _require_same(measured: str, predicted: str) -> None:
+    """Refuse a measurement of something else than the turn predicted: another device, or other steps.
+
+    Raises:
+        UsageError: what differs.
+    """
+    if not Path(measured).is_file() or not Path(predicted).is_file():
+        return  # the one is refused by its reader; without the other there is nothing to compare with
+    ran, wanted = load_report(measured), load_report(predicted)
+    devices = [str((r.hardware or {}).get("name")) for r in (ran, wanted)]
+    if ran.hardware and devices[0] != devices[1]:
+        raise UsageError(f"{measured} is of {devices[0]}, and the turn of {devices[1]}")
+    steps = [{(row.id, row.op, str(sorted(row.fields.items()))) for row in r.rows} for r in (ran, wanted)]
+    if differing := sorted({name for name, _, _ in steps[0] ^ steps[1]}):
+        raise UsageError(f"{measured} is of other work than the turn: {', '.join(differing[:5])} differ")
 
 
 def _whole_of(path: str) -> float:

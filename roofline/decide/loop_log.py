@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from roofline.errors import InputError
+from roofline.errors import InputError, UsageError
 from roofline.report.loop import LOOP_SCHEMA, VERDICTS, File, Log, MeasuredTurn, Predicted, Turn
 from roofline.spec.kind import require
 from roofline.spec.reader import Reader
 from roofline.spec.schema import Choice, Integer, Key, ListOf, MapOf, Real, Record, Text
-from roofline.spec.source import ListNode, MapNode, Node, parse, read_source
+from roofline.spec.source import ListNode, MapNode, Node, Source, parse, read_source
 
 POSITIVE = Real(minimum=1e-30, maximum=1e30)
 FILE = Record("a file", (Key("path", Text(), "as it was named", True), Key("sha256", Text(), "of its text", True)))
@@ -85,7 +85,23 @@ def read_log(path: str) -> Written:
     Raises:
         InputError: no such file, or what is wrong in it, all at once.
     """
-    root = require(parse(read_source(path)), "a loop")
+    return _read(read_source(path))
+
+
+def readable(text: str, path: str) -> None:
+    """Refuse to write what could not be read again.
+
+    Raises:
+        UsageError: a value that the reader would refuse.
+    """
+    try:
+        _read(Source(path, text))
+    except (InputError, UnicodeError) as err:
+        raise UsageError(f"the turn cannot be written: {err}") from None
+
+
+def _read(source: Source) -> Written:
+    root = require(parse(source), "a loop")
     reader = Reader()
     found = LOG.read(root, reader)
     turns = root.entries["turns"].value if "turns" in root.entries else None

@@ -28,10 +28,11 @@ class Rated:
     input: Input
 
 
-def rate_of_report(path: str, tokens: str | None) -> Rated:
+def rate_of_report(path: str, tokens: str | None, phases: tuple[str, ...] = ()) -> Rated:
     """The rate that a report of `roofline plan` or `roofline analyze` gives.
 
-    ``tokens`` are those of one execution, a number or an expression over the report's params; a plan knows its own.
+    ``phases`` are those that a plan may be of, any where there are none. ``tokens`` are those of one execution, a number or an expression
+    over the report's params; a plan knows its own.
 
     Raises:
         InputError: not such a report.
@@ -40,17 +41,20 @@ def rate_of_report(path: str, tokens: str | None) -> Rated:
     found = read_json(path)
     source = Input(role="report", path=path, sha256=hashlib.sha256(read_source(path, max_bytes=2**26).text.encode()).hexdigest())
     if isinstance(found, dict) and "rates" in found and "degrees" in found:
-        return _of_plan(found, path, source)
+        return _of_plan(found, path, source, phases)
     return _of_report(report_from(found, path), path, tokens, source)
 
 
-def _of_plan(found: dict[str, Any], path: str, source: Input) -> Rated:
+def _of_plan(found: dict[str, Any], path: str, source: Input, phases: tuple[str, ...]) -> Rated:
     from roofline.report.plan import PlanReport
 
     try:
         plan: PlanReport = decode(PlanReport, found, "plan")
     except ShapeError as err:
         raise InputError([Problem(path, 0, 0, str(err))]) from None
+    phase = str(plan.job.get("phase"))
+    if phases and phase not in phases:
+        raise UsageError(f"{path}: a plan of phase {phase}, where one of {' or '.join(phases)} is wanted")
     if plan.time is None or plan.rates is None or not plan.time.step_s > 0:
         raise UsageError(f"{path}: the plan has no time: {plan.unavailable.get('time', 'it says no more')}")
     step = Amount(value=plan.time.step_s, low=plan.time.low_s, high=plan.time.high_s)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.errors import UsageError
 from roofline.plan.job import Job
 from roofline.plan.plan import CONTEXT_KINDS, ORDERS, Plan
 from roofline.plan.validate import Case, Shape, verdicts
@@ -65,6 +66,9 @@ def grid(devices: int, job: Job, shape: Shape, space: Space) -> dict[str, Array]
     """All degrees whose product is the devices, with their microbatches and ranks of experts, as columns; a single chunk a stage."""
     fixed = dict(space.fixed)
     mesh = np.array(list(_meshes(devices, fixed)), dtype=np.float64).reshape(-1, 4)
+    if not len(mesh):
+        said = ", ".join(f"{axis}={value:g}" for axis, value in fixed.items() if axis in ("tp", "cp", "pp", "dp"))
+        raise UsageError(f"--plan {said}: no degrees of the other axes make {devices:,} devices with it")
     training = job.phase == "train"
     micro = _only(fixed, "microbatch", _powers(MOST_MICROBATCH) if training else [1])
     experts = _only(fixed, "ep", _divisors(shape.experts) if shape.experts else [1])

@@ -53,6 +53,11 @@ class Cluster:
         """Devices of a node: those of the innermost tier."""
         return self.tiers[0].ranks if self.tiers else 1
 
+    @property
+    def capacity(self) -> int:
+        """Devices that the outermost tier joins."""
+        return self.tiers[-1].ranks if self.tiers else 1
+
     def hardware(self) -> Hardware:
         """The device with the tiers among its links, for workloads whose collectives name them. Sources are told apart by names."""
         links, sources = dict(self.device.links), dict(self.device.sources)

@@ -16,7 +16,7 @@ GROUPING = "\u00a0\u202f\u2009 '\u2019_"
 ABSENT = frozenset({"", "n/a", "nan", "(null)", "-", "no data", "inf", "-inf"})
 """What stands where a counter was not collected or could not be."""
 
-_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?|[-+]?\.\d+(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?|[-+]?\.\d+(?:[eE][-+]?\d+)?", re.ASCII)
 _REMOVED = str.maketrans("", "", GROUPING)
 
 

@@ -255,6 +255,10 @@ def _scale(lines: _Lines, line: int, column: int, unit: str, name: str) -> tuple
     return found
 
 
+SMALLEST, LARGEST = 1e-18, 1e30
+"""Of a counter that is not 0, in SI units: what is beyond is a mistake, and its products leave the range of a number."""
+
+
 def _value(lines: _Lines, line: int, column: int, text: str, scale: tuple[float, str], locale: Locale) -> Value | None:
     try:
         number = locale.number(text)
@@ -264,7 +268,11 @@ def _value(lines: _Lines, line: int, column: int, text: str, scale: tuple[float,
     if number is not None and number < 0:
         lines.fail(line, column, f"'{text.strip()}': a counter is not negative")
         return None
-    return None if number is None else Value(_scaled(number, scale[0]), scale[1])
+    found = None if number is None else _scaled(number, scale[0])
+    if found and not SMALLEST <= found <= LARGEST:
+        lines.fail(line, column, f"'{text.strip()}': no counter reaches that")
+        return None
+    return None if found is None else Value(found, scale[1])
 
 
 def _scaled(number: float, factor: float) -> float:

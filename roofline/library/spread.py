@@ -180,7 +180,9 @@ def _checked(plan: str, job: Job, model: Model, cluster: Cluster | None = None) 
 
     read, shape = read_plan(plan, name="plan"), shape_of(model)
     read = replace(read, plan=with_experts(read, shape))
-    case: Case = Case(plan=read.plan, job=job, shape=shape, node_ranks=cluster.node_ranks if cluster else 0)
+    case: Case = Case(
+        plan=read.plan, job=job, shape=shape, node_ranks=cluster.node_ranks if cluster else 0, capacity=cluster.capacity if cluster else 0
+    )
     return read, checked(read, case)
 
 

@@ -26,13 +26,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A plan for a job of a model on so many devices, None where nobody says; ``node_ranks`` are the devices of a node, 0 if unknown."""
+    """A plan for a job of a model on so many devices, None where nobody says; ``node_ranks`` are the devices of a node,
+    ``capacity`` those that the cluster joins, 0 if unknown."""
 
     plan: Plan
     job: Job
     shape: Shape
     devices: int | None = None
     node_ranks: int = 0
+    capacity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,11 @@ def _says_product(case: Case) -> str:
 def _positive(case: Case) -> Any:
     p = case.plan
     return (p.tp >= 1) & (p.cp >= 1) & (p.pp >= 1) & (p.dp >= 1) & (p.ep >= 1) & (p.etp >= 1) & (p.virtual >= 1) & (p.microbatch >= 1)
+
+
+def _mixed(case: Case) -> Any:
+    p = case.plan
+    return case.job.phase != "mixed" or (p.dp == 1) & (p.pp == 1) & (p.cp == 1)
 
 
 def _heads(case: Case) -> Any:
@@ -223,6 +230,20 @@ def _in_node(case: Case) -> Any:
 RULES = (
     Rule("devices", "product of degrees is not the devices", _product, _says_product),
     Rule("devices", "a degree below 1", _positive, lambda c: "every degree is a whole number of at least 1"),
+    Rule(
+        "devices",
+        "more devices than the cluster joins",
+        lambda c: not c.capacity or c.plan.devices <= c.capacity,
+        lambda c: f"{c.plan.devices:,} devices, and the cluster's outermost tier joins {c.capacity:,}",
+    ),
+    Rule(
+        "pp",
+        "a mixed step on more than one replica or stage",
+        _mixed,
+        lambda c: (
+            "how a mixed step is divided over replicas, stages or context is not said: only tp and ep may be above 1 with phase mixed"
+        ),
+    ),
     Rule("tp", "heads by tp", _heads, lambda c: f"{c.shape.heads} heads do not divide by tp {c.plan.tp}"),
     Rule("tp", "kv heads by tp", _kv_heads, lambda c: f"{c.shape.kv_heads} kv heads and tp {c.plan.tp}: neither divides the other"),
     Rule("pp", "layers by stages", _stages, _says_stages),

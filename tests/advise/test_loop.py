@@ -216,3 +216,23 @@ def test_what_cannot_be_obeyed(log, arguments, said):
 def test_the_log_is_plain_yaml(log):
     """The reader of all our files takes it."""
     assert parse(read_source(log)).entries["kind"].value.text == "loop"
+
+
+def test_a_report_of_something_else_is_no_measurement_of_a_turn(log):
+    """Another device and another work are named; the turn's own work is taken."""
+    for change, part in (
+        (lambda r: r["hardware"].update(name="l4"), "is of l4"),
+        (lambda r: r["rows"][0].update(id="other"), "is of other work than the turn"),
+    ):
+        report = json.loads(Path("log.turn0.json").read_text(encoding="utf-8"))
+        for row in report["rows"]:
+            row["measured"] = {"time_s": 1.0, "source": "made for this test"}
+        change(report)
+        Path("other.json").write_text(json.dumps(report), encoding="utf-8")
+        assert part in run("measured", log, "other.json", code=2)
+
+
+def test_nothing_is_written_that_could_not_be_read_again(log):
+    before = Path(log).read_text(encoding="utf-8")
+    assert "cannot be written" in run("measured", log, "--time", "1e300 s", code=2)
+    assert Path(log).read_text(encoding="utf-8") == before

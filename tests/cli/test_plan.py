@@ -212,6 +212,8 @@ def test_a_search_where_nothing_fits_says_so_and_is_no_error(run: Any, report: A
         (("-C", "dgx-h10"), "did you mean 'dgx-h100'"),
         (("--plan", "tp=7"), "32 heads do not divide by tp 7"),
         (("--plan", "ep=2,dp=2"), "no experts to spread"),
+        (("--achieved", "2000 TFLOP/s"), "more than the 989.4 that a device has in bf16, dense"),
+        (("--plan", "dp=131072", "--set", "batch=131072"), "131,072 devices, and the cluster's outermost tier joins 65,536"),
     ],
 )
 def test_a_wrong_word_of_a_plan_is_refused_with_what_was_meant(run: Any, words: tuple[str, ...], part: str) -> None:  # noqa: F811
@@ -227,10 +229,49 @@ def test_a_wrong_word_of_a_plan_is_refused_with_what_was_meant(run: Any, words: 
         (("--devices", "8,x"), "'x' is not a whole number"),
         (("--devices", "8", "--objective", "money"), "known: time, cost, memory"),
         (("--devices", "8", "--plan", "tq=2"), "unknown key 'tq'"),
+        (("--devices", "8", "--plan", "tp=3"), "tp=3: no degrees of the other axes make 8 devices"),
     ],
 )
 def test_a_wrong_word_of_a_search_is_refused(run: Any, words: tuple[str, ...], part: str) -> None:  # noqa: F811
     assert part in run("search", *TRAIN, *words, code=2).stderr
+
+
+@pytest.mark.parametrize("axis", ["dp", "pp", "cp"])
+def test_a_mixed_step_is_divided_by_tp_alone(run: Any, axis: str) -> None:  # noqa: F811
+    mixed = ("llama-3-70b", "--phase", "mixed", "-C", "dgx-h100", "--set", "chunk=2048", "--set", "batch=32", "--set", "context=4096")
+    assert "how a mixed step is divided" in run("plan", *mixed, "--plan", f"{axis}=2", code=2).stderr
+    run("plan", *mixed, "--plan", "tp=8")
+
+
+def test_a_cached_prefix_is_no_part_of_a_plan(run: Any, tmp_path: Path) -> None:  # noqa: F811
+    path = tmp_path / "cached.yaml"
+    head = "schema: 1\nname: x\nmodel: llama-3-70b\nphase: prefill\nplan: tp=8\ncluster: dgx-h100\n"
+    path.write_text(head + "params: {batch: 4, seq: 8192, cached: 7168}\n")
+    assert "does not count a cached prefix" in run("plan", str(path), code=2).stderr
+    run("analyze", str(path))
+
+
+@pytest.mark.parametrize("value", ["nan", "inf"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("links", "dp", "--ranks", "8", "--tokens", "8192", "-H", "dgx-h100", "--params"),
+        ("cost", "optimal", "--flop", "1e23", "--tokens-per-parameter"),
+        ("validate", "x.csv", "-H", "h100-sxm", "--max-mape"),
+        ("advise", "gpt2_medium", "-H", "h100-sxm", "--least"),
+    ],
+)
+def test_what_is_no_number_is_refused_by_every_command(run: Any, words: tuple[str, ...], value: str) -> None:  # noqa: F811
+    said = run(*words, value, code=2)
+    assert f"{words[-1]} {value}: out of range, not a number" in said.stderr
+    assert said.stdout == ""
+
+
+def test_the_cost_of_a_run_wants_a_training_plan(run: Any, tmp_path: Path) -> None:  # noqa: F811
+    path = tmp_path / "decode.json"
+    run(*plan(*SERVE, "--plan", "tp=8"), "--format", "json", "-o", str(path))
+    said = run("cost", "run", str(path), "--total-tokens", "1T", "--price", "2.5 USD/h", code=2).stderr
+    assert "a plan of phase decode, where one of train is wanted" in said
 
 
 def test_sizes_that_are_missing_are_asked_for(run: Any) -> None:  # noqa: F811

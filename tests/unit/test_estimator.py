@@ -175,8 +175,8 @@ class TestChoice:
         monkeypatch.setattr(plain, "nearest_device", False)
         assert chosen() == ("stream.better", "h100-sxm" if "stream.better" in own else "h200-sxm")
 
-    def test_of_the_models_that_of_products_alone_is_decided_by_hardware(self) -> None:
-        assert {name for name, model in MODELS.items() if model.nearest_device} == {"Product"}
+    def test_of_the_models_those_of_products_alone_are_decided_by_hardware(self) -> None:
+        assert {name for name, model in MODELS.items() if model.nearest_device} == {"Product", "GroupedProduct"}
 
     def test_an_engine_has_kernels_of_its_own(self, device: Hardware) -> None:
         assert Estimator(device, "engine").kernel(stream(1)).parameters.name == "stream.engine"
