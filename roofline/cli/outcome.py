@@ -71,7 +71,7 @@ def _refuse_not_finite(options: Mapping[str, Any]) -> None:
     for name, value in options.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise UsageError(
-                f"--{name.rstrip('_').replace('_', '-')} {value}: out of range, not a number that anything can be worked out with"
+                f"--{name.rstrip('_').replace('_', '-')} {value} is out of range: not a number that anything can be worked out with"
             )
 
 

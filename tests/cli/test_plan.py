@@ -263,7 +263,7 @@ def test_a_cached_prefix_is_no_part_of_a_plan(run: Any, tmp_path: Path) -> None:
 )
 def test_what_is_no_number_is_refused_by_every_command(run: Any, words: tuple[str, ...], value: str) -> None:  # noqa: F811
     said = run(*words, value, code=2)
-    assert f"{words[-1]} {value}: out of range, not a number" in said.stderr
+    assert f"{words[-1]} {value} is out of range: not a number" in said.stderr
     assert said.stdout == ""
 
 
