@@ -158,7 +158,7 @@ def test_an_override_that_does_not_fit_is_refused_at_itself(overrides):
         ("phase: train\nlora_rank: 8\n", "lora_rank and lora_targets are of 'trainable: lora'"),
         ("phase: decode\nmtp: true\ndraft: 1\n", "'llama-3-8b' has no modules that guess further tokens"),
         ("phase: train\nplan: dp=3\nlink: nvlink\nparams: {global_batch: 8}\n", "global_batch|batch"),
-        ("phase: mixed\nplan: dp=2\nlink: nvlink\n", "leave out dp and cp"),
+        ("phase: mixed\nplan: dp=2\nlink: nvlink\n", "only tp and ep may be above 1"),
     ],
 )
 def test_refused_at_its_place(text, said):
