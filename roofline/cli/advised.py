@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,11 +101,8 @@ def sort_of(subject: str) -> str:
 def _profile(name: str) -> tuple[Hardware, Input]:
     from roofline.report.model import Input
     from roofline.spec.hardware import load_hardware
-    from roofline.spec.source import read_source
 
-    profile = load_hardware(name)
-    text = read_source(profile.path).text
-    return profile, Input(role="hardware", path=name, sha256=hashlib.sha256(text.encode()).hexdigest())
+    return load_hardware(name), Input.of_hardware(name)
 
 
 def _others(given: Given, chosen: Hardware) -> tuple[Hardware, ...]:
@@ -149,10 +145,10 @@ def _report(given: Given) -> Start:
     report = report_from(found, given.subject)
     device = str(report.hardware["name"]) if report.hardware else None
     profile, named = _profile(_needed(given.hardware or device, f"'{given.subject}'"))
-    digest = hashlib.sha256(read_source(given.subject, max_bytes=2**26).text.encode()).hexdigest()
+    text = read_source(given.subject, max_bytes=2**26).text
     workload = workload_of_report(report, given.subject)
     now = _situation(given, workload, profile, "a report does not say what grows with the batch; give the workload file")
-    inputs = (Input(role="report", path=given.subject, sha256=digest), named)
+    inputs = (Input.of_text("report", given.subject, text), named)
     measured = measured_of_report(report) if given.hardware in (None, device) else None
     return Start(now=now, measured=measured, source="report", inputs=inputs)
 

@@ -86,13 +86,9 @@ def _report(
     name: str, device: str | None, overrides: list[str], raised: Callable[[str, Hardware | None], list[str]], read: Workload | None
 ) -> tuple[Workload, Report]:
     """``read`` is the workload as the overrides leave it, where it had to be read to find its device."""
-    import hashlib
-
     from roofline.report.build import analyze
     from roofline.report.model import Input
-    from roofline.spec.find import find_hardware
     from roofline.spec.hardware import load_hardware
-    from roofline.spec.source import read_source
     from roofline.spec.workload import load_workload
 
     profile = load_hardware(device) if device else None
@@ -100,8 +96,7 @@ def _report(
     workload = read if read is not None and wanted == overrides else load_workload(name, wanted)
     inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
     if device and profile:
-        text = read_source(str(find_hardware(device))).text  # of a cluster the file of the cluster, not that of its device
-        inputs.append(Input(role="hardware", path=device, sha256=hashlib.sha256(text.encode()).hexdigest()))
+        inputs.append(Input.of_hardware(device))
     return workload, analyze(workload, profile, inputs)
 
 

@@ -143,8 +143,11 @@ def _case(number: int, count: int, label: str) -> None:
 
 
 # --------------------------------------------------------------------------- parameters of the estimates
-def _fit(output: str, tables: Sequence[str]) -> None:
-    """Parameters from the kernels' times, added to the profile; what was known of the device or its relatives is the belief."""
+def add_parameters(output: str, tables: Sequence[str], execution: str | None = None) -> None:
+    """Parameters fitted to measured tables, added to the profile; what was known of the device or its relatives is the belief.
+
+    ``execution`` is how the tables' kernels were launched, where it is not as the tables themselves say.
+    """
     from roofline.errors import RooflineError
     from roofline.fit.fitting import fit
     from roofline.fit.tables import read_tables
@@ -155,7 +158,7 @@ def _fit(output: str, tables: Sequence[str]) -> None:
 
     hardware = load_hardware(output)
     try:
-        read = read_tables(list(tables))
+        read = read_tables(list(tables), execution=execution)
         found = fit([row for table in read for row in table.rows], hardware, from_prior=True)
     except RooflineError as err:
         note(f"no parameters of estimates were fitted: {err}")
@@ -184,7 +187,7 @@ def _beside(output: str, found: Calibration, timed: Sequence[Timed]) -> None:
         tables = write_tables(f"{Path(output).with_suffix('')}.kernels", timed, lines)
         for path in tables:
             note(f"wrote {path}")
-        _fit(output, tables)
+        add_parameters(output, tables)
     hardware = load_hardware(output)
 
     def draw(console: Console) -> None:

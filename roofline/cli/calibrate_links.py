@@ -73,6 +73,7 @@ def _write(sweep: Sweep, output: str, kind: str) -> None:
     """Profile, tables, parameters; then what was fitted, on stderr."""
     from pathlib import Path
 
+    from roofline.cli.calibrate import add_parameters
     from roofline.errors import MeasurementInvalidError
     from roofline.measure import link_profile
     from roofline.measure.profile_file import today
@@ -95,31 +96,7 @@ def _write(sweep: Sweep, output: str, kind: str) -> None:
     paths = link_profile.write_tables(f"{Path(output).with_suffix('')}.links", sweep, source)
     for path in (output, *paths):
         note(f"wrote {path}")
-    _fit(output, paths, kind)
+    # Between processes of a CPU there is no launch apart from the call, so that its rows are as those of a graph.
+    add_parameters(output, paths, "graph" if kind == "cpu" else None)
     if sweep.exit_code:
         abandon(f"{sweep.ended}: the profile holds what was complete", sweep.exit_code)
-
-
-def _fit(output: str, paths: list[str], kind: str) -> None:
-    """Parameters of the transfer model, added to the profile."""
-    from roofline.errors import RooflineError
-    from roofline.fit.fitting import fit
-    from roofline.fit.tables import read_tables
-    from roofline.fit.write import fitted_profile
-    from roofline.measure.profile_file import today
-    from roofline.report.store import write_text
-    from roofline.spec.hardware import load_hardware
-
-    hardware = load_hardware(output)
-    # Between processes of a CPU there is no launch apart from the call, so that its rows are as those of a graph.
-    read = read_tables(paths, execution="graph" if kind == "cpu" else None)
-    try:
-        found = fit([row for table in read for row in table.rows], hardware, from_prior=True)
-    except RooflineError as err:
-        note(f"no parameters of estimates were fitted: {err}")
-        return
-    if found.sets:
-        write_text(output, fitted_profile(hardware, found.sets, read, output, today()))
-    for fitted in found.sets:
-        held = "" if fitted.held_error is None else f", {fitted.held_error:.1%} on {fitted.held} held out"
-        note(f"fitted {fitted.name}: off by {fitted.error:.1%} on {fitted.rows} rows{held}; begun from {fitted.belief}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from roofline.decide.economics import TOOL, goodput
 from roofline.decide.extrapolate import VARIABLES, Row, extrapolate
 from roofline.decide.failures import checkpoint_time_s
@@ -191,7 +189,7 @@ def serving_of(
     first, (name, text) = first_of(asked), next(iter(devices(asked).items()))
     rated = None if prefill is None else rate_of_report(prefill, "1", ("prefill",))
     inputs = [Input(role="workload", path=workload, sha256=first.sha256)]
-    inputs.append(Input(role="hardware", path=name, sha256=hashlib.sha256(text.encode()).hexdigest()))
+    inputs.append(Input.of_text("hardware", name, text))
     return serving(
         asked,
         sweep(asked),
@@ -221,12 +219,11 @@ def extrapolation_of(table: str, at: list[str]) -> ExtrapolationReport:
         raise UsageError(f"--at lacks {', '.join(missing)}: give all of {', '.join(VARIABLES)}")
     rows = [Row(**row) for row in read_configurations(table, (*VARIABLES, "time_s"))]
     found = extrapolate(rows, {v: target[v] for v in VARIABLES})
-    digest = hashlib.sha256(read_source(table).text.encode()).hexdigest()
     return ExtrapolationReport(
         schema=COST_SCHEMA,
         kind="extrapolation",
         tool=TOOL,
-        inputs=(Input(role="measured", path=table, sha256=digest),),
+        inputs=(Input.of_text("measured", table, read_source(table).text),),
         rows=len(rows),
         terms=found.coefficients,
         seconds=found.seconds,

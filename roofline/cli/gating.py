@@ -116,23 +116,18 @@ def _files(names: tuple[str, ...]) -> Iterator[str]:
 
 
 def _analyzed(name: str, question: Question) -> tuple[Report, tuple[Budget, ...]]:
-    import hashlib
-
     from roofline.report.build import analyze
     from roofline.report.expect import check
     from roofline.report.gate import budgets_of
     from roofline.report.model import Input
-    from roofline.spec.find import find_hardware
     from roofline.spec.hardware import load_hardware
-    from roofline.spec.source import read_source
     from roofline.spec.workload import load_workload
 
     workload = load_workload(name, list(question.overrides))
     device = question.hardware or workload.hardware or settings.hardware
     inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
     if device:
-        text = read_source(str(find_hardware(device))).text
-        inputs.append(Input(role="hardware", path=device, sha256=hashlib.sha256(text.encode()).hexdigest()))
+        inputs.append(Input.of_hardware(device))
     report = analyze(workload, load_hardware(device) if device else None, inputs)
     return report, budgets_of(check(report, workload.expect))
 

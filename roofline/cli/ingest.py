@@ -57,7 +57,7 @@ def trace(
 
     chosen = chosen_format(format_, output, FORMATS)
     profile = load_hardware(hardware) if hardware else None
-    inputs = [Input(role="hardware", path=str(hardware), sha256=_hash(profile.path))] if profile else []
+    inputs = [Input.of_hardware(hardware)] if hardware else []
     report = ingest_trace(path, profile, steps=steps, link_name=link, partial=partial, inputs=inputs)
     warn(report.warnings)
     if workload is not None:
@@ -65,14 +65,6 @@ def trace(
 
         deliver(workload_of(report, "operators of a trace"), workload)
     _show(report, chosen, output, every)
-
-
-def _hash(path: str) -> str:
-    import hashlib
-
-    from roofline.spec.source import read_source
-
-    return hashlib.sha256(read_source(path).text.encode()).hexdigest()
 
 
 def _show(report: TraceReport, chosen: str, output: str | None, every: bool) -> None:

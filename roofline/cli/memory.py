@@ -165,17 +165,14 @@ def _of_model(
     device: tuple[str | None, float | None, float],
 ) -> MemoryReport:
     """The memory of a model."""
-    from dataclasses import replace
 
     from roofline.dtypes import dtype
     from roofline.errors import UsageError, did_you_mean
     from roofline.models.memory_saved import Kept
-    from roofline.models.shape import shape_of
-    from roofline.plan.validate import Case
     from roofline.report.memory import report_of
     from roofline.report.memory_question import Question
     from roofline.spec.model import load_model
-    from roofline.spec.plan import checked, read_plan, with_experts
+    from roofline.spec.plan import obeyed, read_plan
 
     attention, dropout, _, _ = training
     if attention not in ("flash", "naive"):
@@ -184,10 +181,10 @@ def _of_model(
         if name is not None:
             dtype(name)
     model, how, _ = load_model(config)
-    spread, shape = read_plan(plan), shape_of(model)
-    spread = replace(spread, plan=with_experts(spread, shape))
-    job = _job(model, phase, words, formats, training, _least(phase, spread.plan))
-    for problem in checked(spread, Case(plan=spread.plan, job=job, shape=shape)):
+    read = read_plan(plan)
+    job = _job(model, phase, words, formats, training, _least(phase, read.plan))
+    spread, noticed = obeyed(read, model, job)
+    for problem in noticed:
         note(f"warning: {problem.message}")
     name, size, reserve = device
     kept = Kept(attention=attention, dropout=dropout)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import UsageError, did_you_mean
+from roofline.plan.job import SIZES
 
 if TYPE_CHECKING:
     from roofline.decide.evaluate import Subject
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 
 WORKLOADS = (".yaml", ".yml")
 """Endings of workload files, which say model, phase and plan themselves."""
-SIZES = {
-    "train": ("batch", "seq"),
-    "prefill": ("batch", "seq"),
-    "decode": ("batch", "context"),
-    "mixed": ("batch", "context", "chunk"),
-}
-"""What `--set` must or may give in each phase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,25 +54,14 @@ def question(given: Given) -> Question:
         InputError: what is wrong with files, sizes or the plan, at its place.
         UsageError: words that are not known, or sizes that are missing.
     """
-    from roofline.models.shape import shape_of
-    from roofline.plan.validate import Case
-    from roofline.spec.plan import checked, read_plan, with_experts
+    from roofline.spec.plan import obeyed, read_plan
 
     if given.model.endswith(WORKLOADS):
         subject, read = of_workload(given)
     else:
         subject, read = subject_of(given), read_plan(given.plan or "", devices=given.devices)
-    shape = shape_of(subject.model)
-    read = replace(read, plan=with_experts(read, shape))
-    case = Case(
-        plan=read.plan,
-        job=subject.job,
-        shape=shape,
-        devices=given.devices,
-        node_ranks=subject.cluster.node_ranks,
-        capacity=subject.cluster.capacity,
-    )
-    return Question(subject=subject, plan=read.plan, noticed=checked(read, case))
+    read, noticed = obeyed(read, subject.model, subject.job, subject.cluster, given.devices)
+    return Question(subject=subject, plan=read.plan, noticed=noticed)
 
 
 def of_workload(given: Given) -> tuple[Subject, WrittenPlan]:

@@ -65,8 +65,6 @@ def _asked(workload: str, varied: list[str], hardware: str | None, step: str | N
 
 
 def _report(asked: Asked) -> SweepReport:
-    import hashlib
-
     from roofline.decide.sweep import devices, first_of, sweep
     from roofline.decide.sweep_report import report_of
     from roofline.report.model import Input
@@ -76,7 +74,7 @@ def _report(asked: Asked) -> SweepReport:
     profiles = devices(asked)
     inputs = [Input(role="workload", path=asked.source.path, sha256=first.sha256)]
     for name, text in profiles.items():
-        inputs.append(Input(role="hardware", path=name, sha256=hashlib.sha256(text.encode()).hexdigest()))
+        inputs.append(Input.of_text("hardware", name, text))
     return report_of(asked, grid, first.name, tuple(profiles), tuple(inputs))
 
 

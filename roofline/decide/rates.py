@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +38,7 @@ def rate_of_report(path: str, tokens: str | None, phases: tuple[str, ...] = ()) 
         UsageError: a report without a time, or tokens that are not said.
     """
     found = read_json(path)
-    source = Input(role="report", path=path, sha256=hashlib.sha256(read_source(path, max_bytes=2**26).text.encode()).hexdigest())
+    source = Input.of_text("report", path, read_source(path, max_bytes=2**26).text)
     if isinstance(found, dict) and "rates" in found and "degrees" in found:
         return _of_plan(found, path, source, phases)
     return _of_report(report_from(found, path), path, tokens, source)

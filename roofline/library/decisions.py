@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -93,5 +92,5 @@ def sweep(
     asked = Asked(source=source, overrides=tuple(fixed), axes=tuple(axes), hardware=device, step=step, tokens=tokens)
     first, grid, profiles = first_of(asked), of(asked), devices(asked)
     inputs = [Input(role="workload", path=source.path, sha256=first.sha256)]
-    inputs += [Input(role="hardware", path=n, sha256=hashlib.sha256(t.encode()).hexdigest()) for n, t in profiles.items()]
+    inputs += [Input.of_text("hardware", n, t) for n, t in profiles.items()]
     return report_of(asked, grid, first.name, tuple(profiles), tuple(inputs))

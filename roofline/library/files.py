@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from typing import TypeAlias
 
@@ -93,13 +92,8 @@ def hardware_of(hardware: Hardware | Path) -> tuple[Hardware, Input]:
     """The device, and where it came from. One that is no file has no hash."""
     if isinstance(hardware, Hardware):
         return hardware, Input(role="hardware", path=hardware.name, sha256="")
-    from roofline.spec.find import find_hardware
-    from roofline.spec.source import read_source
-
     name = os.fspath(hardware)
-    profile = load_hardware(name)
-    text = read_source(str(find_hardware(name))).text
-    return profile, Input(role="hardware", path=name, sha256=hashlib.sha256(text.encode()).hexdigest())
+    return load_hardware(name), Input.of_hardware(name)
 
 
 def needed(workload: Workload, hardware: Hardware | Path | None) -> Hardware | Path:

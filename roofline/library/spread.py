@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import UsageError, did_you_mean
 from roofline.hardware.cluster import Cluster
 from roofline.hardware.profile import Hardware, si
 from roofline.library.files import Path, hardware_of, load_cluster
-from roofline.plan.job import Job
+from roofline.plan.job import SIZES, Job
 
 if TYPE_CHECKING:
     from roofline.decide.evaluate import Subject
     from roofline.models.description import Model
     from roofline.models.quantised import Quantisation
-    from roofline.plan.validate import Case, PlanProblem
+    from roofline.plan.validate import PlanProblem
     from roofline.report.memory import MemoryReport
     from roofline.report.plan import PlanReport
     from roofline.report.search import SearchReport
     from roofline.spec.plan import WrittenPlan
-
-SIZES = {"train": ("batch", "seq"), "prefill": ("batch", "seq"), "decode": ("batch", "context"), "mixed": ("batch", "context", "chunk")}
-"""What a step of each phase needs: sequences on all devices together, their tokens, the keys that they see, prompt tokens."""
 
 
 def memory(
@@ -174,16 +170,9 @@ def _subject(model: Path, cluster: Cluster | Path, phase: str, sizes: Mapping[st
 
 def _checked(plan: str, job: Job, model: Model, cluster: Cluster | None = None) -> tuple[WrittenPlan, list[PlanProblem]]:
     """The plan, which obeys all rules, and the rules that warn."""
-    from roofline.models.shape import shape_of
-    from roofline.plan.validate import Case
-    from roofline.spec.plan import checked, read_plan, with_experts
+    from roofline.spec.plan import obeyed, read_plan
 
-    read, shape = read_plan(plan, name="plan"), shape_of(model)
-    read = replace(read, plan=with_experts(read, shape))
-    case: Case = Case(
-        plan=read.plan, job=job, shape=shape, node_ranks=cluster.node_ranks if cluster else 0, capacity=cluster.capacity if cluster else 0
-    )
-    return read, checked(read, case)
+    return obeyed(read_plan(plan, name="plan"), model, job, cluster)
 
 
 def _kind(cost: str | None, efficiency: Mapping[str, float] | None) -> tuple[str, Mapping[str, float] | None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from roofline.hardware.profile import Ceiling, Hardware
@@ -109,15 +108,6 @@ def write_tables(folder: str, sweep: Sweep, provenance: str) -> list[str]:
     Raises:
         RooflineError: the folder or a file cannot be written.
     """
-    from roofline.errors import RooflineError
-    from roofline.report.store import write_text
+    from roofline.report.store import write_folder
 
-    try:
-        Path(folder).mkdir(exist_ok=True)
-    except OSError as err:
-        raise RooflineError(f"cannot make '{folder}': {err.strerror or err}") from None
-    written = []
-    for name, text in tables(sweep, provenance).items():
-        written.append(str(Path(folder) / f"{name}.csv"))
-        write_text(written[-1], text)
-    return written
+    return write_folder(folder, {f"{name}.csv": text for name, text in tables(sweep, provenance).items()})

@@ -10,7 +10,6 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from roofline.errors import RooflineError
@@ -143,14 +142,6 @@ def write_tables(folder: str, found: Sequence[Timed], provenance: Sequence[str])
     Raises:
         RooflineError: the folder or a file cannot be written.
     """
-    from roofline.report.store import write_text
+    from roofline.report.store import write_folder
 
-    try:
-        Path(folder).mkdir(exist_ok=True)
-    except OSError as err:
-        raise RooflineError(f"cannot make '{folder}': {err.strerror or err}") from None
-    written = []
-    for op, text in tables(found, provenance).items():
-        written.append(str(Path(folder) / f"{op}.csv"))
-        write_text(written[-1], text)
-    return written
+    return write_folder(folder, {f"{name}.csv": text for name, text in tables(found, provenance).items()})

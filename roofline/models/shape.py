@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from roofline.hardware.cluster import Cluster
 from roofline.models.description import Attention, Experts, LatentAttention, Model
-from roofline.plan.validate import Shape
+from roofline.plan.job import Job
+from roofline.plan.plan import Plan
+from roofline.plan.validate import Case, Shape
 
 
 def shape_of(model: Model) -> Shape:
@@ -20,3 +23,9 @@ def shape_of(model: Model) -> Shape:
         width=feeds[0].width if feeds else 0,
         causal=model.kind == "decoder",
     )
+
+
+def case_of(model: Model, plan: Plan, job: Job, cluster: Cluster | None = None, devices: int | None = None) -> Case:
+    """What the rules of plans are asked about: of a cluster they know its nodes and how many devices it joins."""
+    known = {} if cluster is None else {"node_ranks": cluster.node_ranks, "capacity": cluster.capacity}
+    return Case(plan=plan, job=job, shape=shape_of(model), devices=devices, **known)

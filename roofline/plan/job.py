@@ -8,6 +8,8 @@ from roofline.numeric import Number
 
 PHASES = ("prefill", "decode", "train", "mixed", "encode")
 TRAINABLE = ("full", "lora")
+SIZES = {"train": ("batch", "seq"), "prefill": ("batch", "seq"), "decode": ("batch", "context"), "mixed": ("batch", "context", "chunk")}
+"""What a step of each phase needs: sequences on all devices together, their tokens, the keys that they see, prompt tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from roofline.errors import UsageError, did_you_mean
 from roofline.hardware.profile import Hardware, si
+from roofline.report.bisection import last_within
 from roofline.report.build import analyze
 from roofline.report.sentences import percent
 from roofline.spec.source import Source
 from roofline.spec.workload import read_workload
 from roofline.units import Dimension, format_quantity
-
-LARGEST = 2**40
-"""Value beyond which the memory does not depend on the param in any way that matters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +65,7 @@ def largest(source: Source, overrides: Sequence[str], hardware: Hardware, param:
         workload = read_workload(source, [*overrides, f"{param}={value}"])
         return analyze(workload, None).totals.memory.needed_bytes
 
-    found = _last_within(needed, capacity * fraction)
+    found = last_within(needed, capacity * fraction)
     if found is None:
         raise UsageError(f"--largest {param}: the memory needed does not grow with it")
     return Largest(
@@ -79,20 +77,6 @@ def largest(source: Source, overrides: Sequence[str], hardware: Hardware, param:
         fraction=fraction,
         hardware=hardware.name,
     )
-
-
-def _last_within(needed: Callable[[int], float], allowed: float) -> int | None:
-    """The last value that stays within the limit, 0 where none does; None where all do."""
-    high = 1
-    while needed(high) <= allowed:
-        high *= 2
-        if high > LARGEST:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if needed(middle) <= allowed else (low, middle)
-    return low
 
 
 def _bytes(value: float) -> str:

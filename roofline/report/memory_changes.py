@@ -6,18 +6,17 @@ no result; then less work at a time, by how much is lost; then fewer bits; then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
 from roofline.models.shape import shape_of
 from roofline.numeric import scalar
 from roofline.plan.job import Job
+from roofline.report.bisection import last_within
 from roofline.report.memory_question import Change, Limit, Question
 from roofline.spec.plan import written
 
-MOST = 2**40
-"""Size beyond which nobody asks."""
 MOST_DEVICES = 64
 """By how much the devices may be multiplied in a proposed change."""
 
@@ -61,20 +60,6 @@ def largest(question: Question, name: str, available: float) -> Limit:
     if found == 0:
         return Limit(setting=name, value=None, needed_bytes=None, reason=f"not even {step} fits")
     return Limit(setting=name, value=found * step, needed_bytes=needed(found))
-
-
-def last_within(needed: Callable[[int], float], allowed: float) -> int | None:
-    """The last whole number within the limit, 0 where none is; None where all are."""
-    high = 1
-    while needed(high) <= allowed:
-        high *= 2
-        if high > MOST:
-            return None
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if needed(middle) <= allowed else (low, middle)
-    return low
 
 
 # --------------------------------------------------------------------------- what would fit

@@ -8,11 +8,11 @@ from roofline.models.description import Model
 from roofline.models.memory import Memory, memory
 from roofline.models.memory_saved import Kept
 from roofline.models.quantised import Quantisation
-from roofline.models.shape import shape_of
+from roofline.models.shape import case_of
 from roofline.numeric import scalar
 from roofline.plan.job import Job
 from roofline.plan.plan import Plan
-from roofline.plan.validate import Case, problems
+from roofline.plan.validate import problems
 from roofline.spec.vectorised import operator_of
 
 
@@ -38,8 +38,7 @@ class Question:
 
     def obeys(self) -> bool:
         """Whether the plan can be carried out for this model and job."""
-        case = Case(plan=self.plan, job=self.job, shape=shape_of(self.model))
-        return not any(p.fatal for p in problems(case))
+        return not any(p.fatal for p in problems(case_of(self.model, self.plan, self.job)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

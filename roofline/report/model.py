@@ -33,6 +33,21 @@ class Input:
     path: str
     sha256: str
 
+    @classmethod
+    def of_text(cls, role: str, path: str, text: str) -> Input:
+        """The file that was read as that text."""
+        from hashlib import sha256
+
+        return cls(role=role, path=path, sha256=sha256(text.encode()).hexdigest())
+
+    @classmethod
+    def of_hardware(cls, name: str) -> Input:
+        """A profile by name or file; of a cluster the cluster's own file, not that of its device."""
+        from roofline.spec.find import find_hardware
+        from roofline.spec.source import read_source
+
+        return cls.of_text("hardware", name, read_source(str(find_hardware(name))).text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoundResult:

@@ -212,6 +212,22 @@ def write_text(path: str, text: str) -> None:
     write_bytes(path, text.encode("utf-8", "backslashreplace"))  # a file name may hold bytes that are no text
 
 
+def write_folder(folder: str, texts: Mapping[str, str]) -> list[str]:
+    """Texts by file name under a folder, which is made where there is none, each whole or not at all; the paths written.
+
+    Raises:
+        RooflineError: the folder or a file cannot be written.
+    """
+    try:
+        Path(folder).mkdir(exist_ok=True)
+    except OSError as err:
+        raise RooflineError(f"cannot make '{folder}': {err.strerror or err}") from None
+    paths = [str(Path(folder) / name) for name in texts]
+    for path, text in zip(paths, texts.values(), strict=True):
+        write_text(path, text)
+    return paths
+
+
 def write_bytes(path: str, data: bytes) -> None:
     """Write a whole file or nothing: a temporary file beside it, flushed, then moved over it.
 

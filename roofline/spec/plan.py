@@ -7,6 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from roofline.errors import InputError, Problem, did_you_mean
+from roofline.hardware.cluster import Cluster
+from roofline.models.description import Model
+from roofline.models.shape import case_of, shape_of
+from roofline.plan.job import Job
 from roofline.plan.plan import AXES, CONTEXT_KINDS, ORDERS, OVERLAPS, RECOMPUTE, SCHEDULES, Plan
 from roofline.plan.validate import Case, PlanProblem, Shape, problems
 from roofline.spec.scalars import as_bool, as_float, as_int
@@ -191,6 +195,18 @@ def with_experts(read: WrittenPlan, shape: Shape) -> Plan:
     if shape.experts and not read.says("ep") and not read.says("etp"):
         return replace(read.plan, etp=read.plan.tp)
     return read.plan
+
+
+def obeyed(
+    read: WrittenPlan, model: Model, job: Job, cluster: Cluster | None = None, devices: int | None = None
+) -> tuple[WrittenPlan, list[PlanProblem]]:
+    """The plan with its experts, after it has obeyed all rules of this model and job, and the rules that only warn.
+
+    Raises:
+        InputError: the rules it breaks, as `checked`.
+    """
+    found = replace(read, plan=with_experts(read, shape_of(model)))
+    return found, checked(found, case_of(model, found.plan, job, cluster, devices))
 
 
 def written(plan: Plan) -> str:

@@ -16,7 +16,7 @@ from roofline.hardware.cluster import Cluster
 from roofline.models.description import Experts
 from roofline.models.expansion import Expansion, Fields, plan_names
 from roofline.models.phases import params_of, refuse
-from roofline.models.shape import shape_of
+from roofline.models.shape import case_of
 from roofline.models.steps import in_file, layers_of, outer_of
 from roofline.models.training import COLLECTIVES, has_weights
 from roofline.models.write import checked_settings, document
@@ -78,12 +78,10 @@ def planned_case(expansion: Expansion, settings: Mapping[str, int], cluster: Clu
     batch = names.get("global_batch", names.get("batch", names.get("decode_batch", 1) * plan.dp))
     sizes = {k: names[k] for k in ("seq", "context", "chunk") if k in names}
     job = Job(phase=expansion.phase, batch=batch, **sizes)
-    return Case(plan=plan, job=job, shape=shape_of(expansion.model), node_ranks=cluster.node_ranks if cluster is not None else 0)
+    return case_of(expansion.model, plan, job, cluster)
 
 
 def _refuse(expansion: Expansion, plan: Plan) -> None:
-    if expansion.phase == "mixed" and (plan.dp != 1 or plan.cp != 1):
-        raise UsageError("a mixed step is that of one replica, and its tokens are not split: leave out dp and cp")
     if expansion.cached and plan.cp != 1:
         raise UsageError("a cached prefix under context parallelism is not supported: leave out cp or cached")
 

@@ -430,12 +430,12 @@ def test_ctrl_c_writes_what_is_complete_and_exits_130(small: Path, monkeypatch: 
 
 def test_the_parameters_of_estimates_are_fitted_to_the_kernels_and_written_into_the_profile(tmp_path: Path) -> None:
     """On the tables of a real calibration: sets of this device, begun from those of the profile that it extends."""
-    from roofline.cli.calibrate import _fit
+    from roofline.cli.calibrate import add_parameters
 
     tables = sorted((Path(__file__).parents[2] / "results" / "h200" / "fresh" / "h200-fresh.kernels").glob("*.csv"))
     profile = tmp_path / "mine.yaml"
     profile.write_text("schema: 1\nname: mine\nextends: h200-sxm\n", encoding="utf-8")
-    _fit(str(profile), [str(t) for t in tables if t.stem in ("layernorm", "rmsnorm")])
+    add_parameters(str(profile), [str(t) for t in tables if t.stem in ("layernorm", "rmsnorm")])
     found = load_hardware(str(profile)).fitted
     fitted = {name for name in found if found[name].device == "mine"}
     assert fitted == {"stream.layernorm.torch.any", "stream.rmsnorm.torch.any", "stream.any.torch.any"}
@@ -447,13 +447,13 @@ def test_the_parameters_of_estimates_are_fitted_to_the_kernels_and_written_into_
 
 def test_a_profile_without_what_models_need_gets_no_parameters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A CPU calibrated alone states no clock: the tables stay, and a note says why."""
-    from roofline.cli.calibrate import _fit
+    from roofline.cli.calibrate import add_parameters
 
     profile = tmp_path / "mine.yaml"
     profile.write_text("schema: 1\nname: mine\nextends: tpu-v5e\n", encoding="utf-8")
     text = profile.read_text(encoding="utf-8")
     table = tmp_path / "softmax.csv"
     table.write_text("rows,cols,dtype,time_us\n" + "".join(f"{n},1024,bf16,{n / 50}\n" for n in range(512, 532)), encoding="utf-8")
-    _fit(str(profile), [str(table)])
+    add_parameters(str(profile), [str(table)])
     assert profile.read_text(encoding="utf-8") == text
     assert "no parameters of estimates were fitted" in capsys.readouterr().err
