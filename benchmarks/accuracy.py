@@ -20,8 +20,8 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.sharded_predicted import Outcome as Sharded  # noqa: E402
+from benchmarks.sharded_predicted import label_of, unit_host_s  # noqa: E402
 from benchmarks.sharded_predicted import outcomes as sharded_outcomes  # noqa: E402
-from benchmarks.sharded_predicted import unit_host_s  # noqa: E402
 from benchmarks.whole_models import Outcome, outcomes  # noqa: E402
 from roofline.fit.accuracy import Predicted, accuracy, predict  # noqa: E402
 from roofline.fit.split import divided  # noqa: E402
@@ -68,6 +68,10 @@ SHARDED = """`benchmarks/sharded_decoder.py` ran decoders in plain torch: tensor
 FSDP2 (a batch for each rank). `benchmarks/sharded_predicted.py` predicts them from kernels measured on one GPU and the collectives above;
 nothing was fitted to these runs, but which copies FSDP2 makes and that NCCL holds 24 processors was read off their traces. Exposed: what
 the run takes longer than the same without communication (tensor parallelism) or on one GPU (training).
+"""
+STAGED = """In a pipeline (pp) each GPU holds half of the layers; a prefill of 8 prompts, or a token of 32 sequences (64 back to back),
+passes in so many parts. Predicted as `roofline plan` composes stages, from the same kernels and hops. Exposed: what the step takes
+longer than a stage that waits for nobody, which is the filling of the pipeline and the way between its stages.
 """
 HOST_BOUND = """Small steps are decided by the host, whose cost no profile knows. FSDP2's wrappers take {unit:.1f} ms a unit and step on
 this host, read off one run ("read off" above), and explain the other; in a second run on another loan of such a machine they took
@@ -176,17 +180,16 @@ def collectives(report: Report) -> Iterator[str]:
 def sharded(found: Sequence[Sharded]) -> Iterator[str]:
     """Decoders over two GPUs, a line a run."""
     for o in found:
-        r = o.row
-        label = f"{r['way']} {r['phase']}, {r['model']}, batch {r['batch']}, {r['seq'] or r['context']}"
-        exposed = ("-", "-")
-        if o.alone is not None:
-            exposed = f"{float(r['ms']) - float(r['alone_ms']):.2f}", f"{1e3 * (o.predicted_s - o.alone.time_s):.2f}"
+        exposed = (f"{ms:.2f}" for ms in o.exposed_ms) if o.exposed_ms else ("-", "-")
         error = "read off" if o.read_off else f"{o.error:+.1%}"
-        yield line(label, f"{1e3 * o.measured_s:.2f}", f"{1e3 * o.predicted_s:.2f}", error, *exposed)
+        yield line(label_of(o.row), f"{1e3 * o.measured_s:.2f}", f"{1e3 * o.predicted_s:.2f}", error, *exposed)
     yield ""
     for way, phase in dict.fromkeys((o.row["way"], o.row["phase"]) for o in found):
         errors = [abs(o.error) for o in found if (o.row["way"], o.row["phase"]) == (way, phase) and not o.read_off]
         yield f"- {way} {phase}: {len(errors)} runs, mean error {percent(sum(errors) / len(errors))}, largest {percent(max(errors))}"
+
+
+SHARDED_HEAD = (line("run", "measured ms", "estimate ms", "error", "exposed ms", "estimated"), line(*["---"] * 6))
 
 
 def several() -> Iterator[str]:
@@ -194,13 +197,12 @@ def several() -> Iterator[str]:
     yield from ("", "## Several GPUs\n", SEVERAL)
     yield from (line("collective", "rows", "estimate error", "median", "worst", "in band"), line(*["---"] * 6))
     yield from collectives(load_report(str(PAIR / "collectives.json")))
-    yield from ("", SHARDED)
-    yield line("run", "measured ms", "estimate ms", "error", "exposed ms", "estimated")
-    yield line(*["---"] * 6)
-    found = sharded_outcomes(PAIR / "sharded.csv", load_hardware(str(PAIR / "h200-x2.yaml")), 24)
-    yield from sharded(found)
+    hardware = load_hardware(str(PAIR / "h200-x2.yaml"))
+    found = sharded_outcomes(PAIR / "sharded.csv", hardware, 24)
+    yield from ("", SHARDED, *SHARDED_HEAD, *sharded(found))
     ddp = next(o for o in found if (o.row["way"], o.row["model"], o.row["batch"]) == ("ddp", "gpt2-medium-like", "8"))
     yield from ("", HOST_BOUND.format(unit=1e3 * unit_host_s(found), ddp=ddp.error))
+    yield from (STAGED, *SHARDED_HEAD, *sharded(sharded_outcomes(PAIR / "pipeline.csv", hardware, 24)))
 
 
 def page() -> str:

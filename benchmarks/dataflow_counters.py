@@ -17,7 +17,6 @@ import ast
 import csv
 import gc
 import glob
-import io
 import json
 import re
 import shutil
@@ -52,8 +51,8 @@ KEPT = ("launch__grid_size", "launch__block_size", "launch__registers_per_thread
 DRAIN = "~drain"
 """Ends the name of the range of the kernel that drives out dirty lines."""
 FLUSH_BYTES = 2**28
-UNITS = {"Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9, "Tbyte": 1e12, "us": 1e3, "usecond": 1e3, "ms": 1e6, "msecond": 1e6, "s": 1e9}
-"""To bytes and nanoseconds, where ncu scales."""
+IN_FILES = {"s": (1e9, "ns"), "1": (1.0, "")}
+"""Factor and unit that a row has where it is not the base unit of the reader."""
 
 
 @dataclass(frozen=True)
@@ -259,7 +258,7 @@ def _profile(ncu: str, run: str, metrics: list[str], options: argparse.Namespace
     print(f"# {run}: {', '.join(passes) or '?'} passes a kernel")
     errors = list(dict.fromkeys(line for line in (text + "\n" + printed).splitlines() if "ERROR" in line or "NVGPUCTRPERM" in line))
     print(*errors[:10], sep="\n", end="\n" if errors else "")
-    rows = long_rows(run, text)
+    rows = long_rows(run, log)
     refused = [m for m in metrics if any("metric" in e and m.split(".")[0] in e for e in errors)]
     if not rows and refused and tries > 1:
         return _profile(ncu, run, [m for m in metrics if m not in refused], options, notes, seconds, tries - 1)
@@ -269,38 +268,25 @@ def _profile(ncu: str, run: str, metrics: list[str], options: argparse.Namespace
 
 
 # --------------------------------------------------------------------------- tables of ncu and of ours
-def long_rows(run: str, text: str) -> list[Row]:
-    """What ncu writes, wide with a line of units, as a row for each counter of each launch; other lines are skipped."""
-    lines = text.lstrip("\ufeff").splitlines()
-    start = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), None)
-    if start is None:
-        return []
-    table = csv.DictReader(io.StringIO("\n".join(line for line in lines[start:] if line.startswith('"'))))
-    units = next(table, None) or {}
-    found = []
-    for launch in table:
-        at = next((c for c in table.fieldnames or () if "Push/Pop_Range" in c and launch[c]), None)
-        case = launch[at].split(":")[1] if at else "?"
-        about = {"run": run, "case": case, "launch": launch["ID"], "kernel": launch.get("Kernel Name", "?").split("(")[0][:80]}
-        for name, value in launch.items():
-            if name in KEPT or name in LEVELS:  # ncu adds what it knows of the device, and the least, mean and largest of each counter
-                number = _number(value)
-                if number is not None:
-                    unit = units.get(name, "")
-                    found.append({**about, "metric": name, "value": f"{number * UNITS.get(unit, 1):.15g}", "unit": _base(unit)})
-    return found
+def long_rows(run: str, log: Path) -> list[Row]:
+    """What ncu wrote as a row for each counter of each launch, those that were asked for; none, and why, where there is no table."""
+    from roofline.errors import InputError
+    from roofline.ingest.ncu_read import read_table
 
-
-def _number(text: str | None) -> float | None:
-    """A number with commas between thousands; None for ``n/a`` and blanks."""
+    asked = (*KEPT, *LEVELS)
     try:
-        return float((text or "").replace(",", ""))
-    except ValueError:
-        return None
-
-
-def _base(unit: str) -> str:
-    return unit if unit not in UNITS else ("byte" if unit.endswith("byte") else "ns")
+        launches = read_table(str(log), asked).launches
+    except InputError as err:
+        print(err)
+        return []
+    found = []
+    for launch in launches:
+        about = {"run": run, "case": next(iter(launch.ranges), "?"), "launch": launch.id, "kernel": launch.kernel[:80]}
+        for name, value in launch.counters.items():
+            if name in asked:  # ncu adds what it knows of the device, and the least, mean and largest of each counter
+                factor, unit = IN_FILES.get(value.unit, (1.0, value.unit))
+                found.append({**about, "metric": name, "value": f"{value.value * factor:.15g}", "unit": unit})
+    return found
 
 
 def _from_notes(notes: Path) -> list[Row]:

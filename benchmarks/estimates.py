@@ -28,6 +28,7 @@ from roofline.ops.attention import Attention
 from roofline.ops.base import Op
 from roofline.ops.elementwise import Elementwise
 from roofline.ops.gemm import Gemm
+from roofline.ops.grouped import GroupedGemm
 from roofline.ops.softmax import Softmax
 from roofline.predict.estimate.catalog import MODELS
 from roofline.predict.estimate.estimator import Estimator
@@ -62,7 +63,12 @@ def elementwise(m: Any, n: Any, k: Any) -> Op:
     return Elementwise(function="gelu", elements=m * n, dtype="bf16")
 
 
-OPERATORS: dict[str, Callable[[Any, Any, Any], Op]] = {f.__name__: f for f in (gemm, attention, softmax, elementwise)}
+def grouped(m: Any, n: Any, k: Any) -> Op:
+    """A bf16 product of tokens with 8 of 128 experts each."""
+    return GroupedGemm(tokens=m, experts=128, active=8, n=n, k=k, dtype="bf16")
+
+
+OPERATORS: dict[str, Callable[[Any, Any, Any], Op]] = {f.__name__: f for f in (gemm, grouped, attention, softmax, elementwise)}
 
 
 def device(execution: str) -> Hardware:

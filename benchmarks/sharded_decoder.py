@@ -1,10 +1,12 @@
-"""Decoders over several GPUs in plain torch: tensor-parallel prefill and decode, data-parallel training by DDP and by FSDP2.
+"""Decoders over several GPUs in plain torch: prefill and decode by tensor parallelism and in a pipeline, training by DDP and by FSDP2.
 
-    torchrun --standalone --nproc-per-node 2 benchmarks/sharded_decoder.py -o results/h200-x2/sharded.csv
+    torchrun --standalone --nproc-per-node 2 benchmarks/sharded_decoder.py --only tp,ddp,fsdp -o results/h200-x2/sharded.csv
+    torchrun --standalone --nproc-per-node 2 benchmarks/sharded_decoder.py --only pp -o results/h200-x2/pipeline.csv
 
 Each case is timed as it is and with its communication left out, rank against rank the slowest of each round, so that what of the
-communication is exposed stands apart. `sharded_predicted.py` predicts the same cases, and needs no GPU. On CPUs (`--device cpu`) it runs
-tiny shapes over gloo, to see that it works.
+communication is exposed stands apart; of a pipeline that is the way between stages and what a stage waits for the others.
+`sharded_predicted.py` predicts the same cases, and needs no GPU. On CPUs (`--device cpu`) it runs tiny shapes over gloo, to see that it
+works.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +31,16 @@ from torch import Tensor, nn
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from decoder import Decoder, Exchange
+from decoder_stages import ROUNDS, Hops, Stage, decode, prefill
 from whole_models import MODELS, Dims
 
-HEADER = ("way", "model", "phase", "ranks", "batch", "seq", "context", "mode", "ms", "min", "max", "alone_ms", "rounds")
+HEADER = ("way", "model", "phase", "ranks", "batch", "microbatches", "seq", "context", "mode", "ms", "min", "max", "alone_ms", "rounds")
 TINY = Dims(layers=2, hidden=64, heads=4, kv_heads=2, head_dim=16, ffn=128, vocab=512)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One run: tp prefill or decode, ddp or fsdp training; ``batch`` is that of a rank in training."""
+    """One run: prefill or decode by tp or, in so many ``microbatches``, by pp; ddp or fsdp training, whose ``batch`` is that of a rank."""
 
     way: str
     model: str
@@ -45,6 +48,7 @@ class Case:
     batch: int
     seq: int = 0
     context: int = 0
+    microbatches: int = 0
 
 
 CASES = (
@@ -57,6 +61,10 @@ CASES = (
     *(Case(way="fsdp", model="llama3-8b", phase="train", batch=b, seq=2048) for b in (2, 4)),
     *(Case(way=w, model="llama3.2-1b", phase="train", batch=8, seq=2048) for w in ("ddp", "fsdp")),
     *(Case(way=w, model="gpt2-medium-like", phase="train", batch=32, seq=1024) for w in ("ddp", "fsdp")),
+    *(Case(way="pp", model="llama3.2-1b", phase="prefill", batch=8, seq=2048, microbatches=n) for n in (1, 2, 4, 8)),
+    *(Case(way="pp", model="llama3-8b", phase="prefill", batch=8, seq=2048, microbatches=n) for n in (1, 2, 4, 8)),
+    *(Case(way="pp", model="llama3.2-1b", phase="decode", batch=32, context=4096, microbatches=n) for n in (1, 2, 4)),
+    *(Case(way="pp", model="llama3-8b", phase="decode", batch=32, context=4096, microbatches=n) for n in (1, 2, 4)),
 )
 
 
@@ -135,6 +143,24 @@ def graphed(run: Callable[[], object]) -> Callable[[], object]:
     return graph.replay
 
 
+# --------------------------------------------------------------------------- pipelines
+def pipelined(case: Case, d: Dims, hops: Hops, timer: Timer, device: str) -> tuple[list[float], list[float]]:
+    """Times of a step over the stages, and of the same where no rank waits for another; of decode a token, the mean of many."""
+    rounds = 1 if case.phase == "prefill" else ROUNDS if device == "cuda" else 3
+    found = []
+    with torch.no_grad():
+        stage = Stage(d, hops, device)
+        if case.phase == "prefill":
+            run = prefill(stage, case.batch, case.seq, case.microbatches)
+        else:
+            captured = graphed if device == "cuda" else lambda run: run
+            run = decode(stage, case.batch, case.context, case.microbatches, rounds, captured)
+        for off in (False, True):
+            hops.off = off
+            found.append([seconds / rounds for seconds in timer.times(run, 1)])
+    return found[0], found[1]
+
+
 # --------------------------------------------------------------------------- training
 def training(case: Case, d: Dims, timer: Timer, device: str, traces: Path | None = None) -> tuple[list[float], list[float]]:
     """Times of a step, and of the same step of a model that is not spread; a step of the first rank is traced into ``traces``."""
@@ -199,6 +225,7 @@ def rows(cases: list[Case], device: str, rounds: int, seconds: float, traces: Pa
     """Every case; what cannot be run is said and left out. After ``seconds`` no further one is begun, on all ranks alike."""
     begun = time.monotonic()
     timer = Timer(device, rounds)
+    hops = Hops() if any(case.way == "pp" for case in cases) else None
     for case in cases:
         late = torch.tensor(float(time.monotonic() - begun > seconds), device=device)
         dist.all_reduce(late, op=dist.ReduceOp.MAX)
@@ -206,7 +233,12 @@ def rows(cases: list[Case], device: str, rounds: int, seconds: float, traces: Pa
             say(f"out of time before {case}")
             return
         d = TINY if device == "cpu" else MODELS[case.model]
-        times, alone = training(case, d, timer, device, traces) if case.phase == "train" else inference(case, d, timer, device)
+        if case.phase == "train":
+            times, alone = training(case, d, timer, device, traces)
+        elif case.way == "pp" and hops:
+            times, alone = pipelined(case, d, hops, timer, device)
+        else:
+            times, alone = inference(case, d, timer, device)
         yield row(case, times, alone, "graph" if case.phase == "decode" and device == "cuda" else "eager")
         if device == "cuda":
             torch.cuda.empty_cache()
@@ -217,9 +249,9 @@ def row(case: Case, times: list[float], alone: list[float], mode: str) -> dict[s
     ms = [1e3 * t for t in times]
     return {
         "way": case.way, "model": case.model, "phase": case.phase, "ranks": dist.get_world_size(), "batch": case.batch,
-        "seq": case.seq or "", "context": case.context or "", "mode": mode, "ms": f"{statistics.median(ms):.4f}",
-        "min": f"{min(ms):.4f}", "max": f"{max(ms):.4f}", "alone_ms": f"{1e3 * statistics.median(alone):.4f}" if alone else "",
-        "rounds": len(ms),
+        "microbatches": case.microbatches or "", "seq": case.seq or "", "context": case.context or "", "mode": mode,
+        "ms": f"{statistics.median(ms):.4f}", "min": f"{min(ms):.4f}", "max": f"{max(ms):.4f}",
+        "alone_ms": f"{1e3 * statistics.median(alone):.4f}" if alone else "", "rounds": len(ms),
     }  # fmt: skip
 
 
@@ -246,14 +278,14 @@ def main() -> None:
     wanted = tuple(options.only.split(","))
     cases = [c for c in CASES if f"{c.way}/{c.model}/{c.phase}/{c.batch}".startswith(wanted)]
     if options.device == "cpu":
-        cases = [Case(way=c.way, model="tiny", phase=c.phase, batch=2, seq=c.seq and 32, context=c.context and 32) for c in cases]
+        cases = [replace(c, model="tiny", batch=max(2, c.microbatches), seq=c.seq and 32, context=c.context and 32) for c in cases]
     lines = open(options.output, "w", newline="", encoding="utf-8") if dist.get_rank() == 0 else nullcontext(None)  # noqa: SIM115
     with lines as stream:
         writer = csv.DictWriter(stream, HEADER) if stream else None
         if stream and writer:
             name = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
             stream.write(f"# {name} x{dist.get_world_size()}, torch {torch.__version__}, ms a step, the slowest rank of each round; ")
-            stream.write("alone_ms: communication left out (tp), not spread (training); command: ")
+            stream.write("alone_ms: communication left out (tp, pp), not spread (training); command: ")
             stream.write("torchrun --standalone --nproc-per-node N benchmarks/sharded_decoder.py -o FILE\n")
             writer.writeheader()
         for found in rows(cases, options.device, options.rounds, options.seconds, options.traces):

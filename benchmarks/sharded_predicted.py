@@ -8,6 +8,8 @@ bucket's all-reduce beside what follows. FSDP2: the weights of a layer gathered 
 scattered beside the next layer's backward, each rank's share of the optimizer; weights are copied into and out of the buffers of each
 gather, gradients into those of each scatter. A collective beside kernels keeps processors from them: NCCL's kernels have `--processors`
 blocks, as a trace of these runs shows, and what runs meanwhile has the others. Left out: the memory bandwidth that a collective takes.
+Pipelines (`decoder_stages.py`): as many layers on each rank, as `roofline plan` judges a plan with pp: the slowest stage sets the pace, the
+others fill and drain the pipeline, and a rank waits for what it takes in.
 
 What FSDP2's wrappers cost the host decides small steps, and differs by host: it is read off one run of the table, as milliseconds a unit
 and step, and used for the others; that run is no test then.
@@ -27,10 +29,16 @@ from typing import Any
 sys.path[:0] = [str(Path(__file__).resolve().parent.parent), str(Path(__file__).resolve().parent)]
 from whole_models import MODELS, Dims, inference, layer, op  # noqa: E402
 
+from roofline.decide.costs import coster_of  # noqa: E402
+from roofline.decide.evaluate import Evaluator, Subject, pipeline_of  # noqa: E402
 from roofline.hardware.profile import Figure, Hardware  # noqa: E402
+from roofline.models.description import Attention, Layer, Mlp, Model  # noqa: E402
+from roofline.numeric import scalar  # noqa: E402
 from roofline.ops.base import Op  # noqa: E402
+from roofline.plan.job import Job  # noqa: E402
+from roofline.plan.plan import Plan  # noqa: E402
 from roofline.report.build import analyze  # noqa: E402
-from roofline.report.model import EstimateResult  # noqa: E402
+from roofline.spec.cluster import one_link  # noqa: E402
 from roofline.spec.hardware import load_hardware  # noqa: E402
 from roofline.workload.workload import Step, Workload  # noqa: E402
 
@@ -64,6 +72,15 @@ def split_inference(d: Dims, ranks: int, batch: int, q_len: int, kv_len: int) ->
         yield step
         if step.id in ("output", "down"):
             yield Step(id=f"{step.id}_sum", op=collective("all_reduce", size, ranks), repeat=d.layers)
+
+
+# --------------------------------------------------------------------------- pipelines
+def decoder(name: str) -> Model:
+    """The decoder as a plan takes it."""
+    d = MODELS[name]
+    mixer = Attention(heads=d.heads, kv_heads=d.kv_heads, head_dim=d.head_dim, v_head_dim=d.head_dim, rotary=d.head_dim)
+    layers = (Layer(mixer=mixer, feed=Mlp(width=d.ffn, gated=d.gated)),) * d.layers
+    return Model(name=name, model_type="llama", hidden=d.hidden, vocab=d.vocab, layers=layers)
 
 
 # --------------------------------------------------------------------------- data parallelism
@@ -185,16 +202,25 @@ class Outcome:
     """A run beside its prediction, and the same without communication."""
 
     row: dict[str, str]
-    estimate: EstimateResult
-    slowed_s: float
     bound_s: float
-    alone: EstimateResult | None
+    estimate_s: float
+    host_s: float = 0.0
+    slowed_s: float = 0.0
     wrapped_s: float = 0.0
+    alone_s: float | None = None
+    limiter: str = "-"
 
     @property
     def predicted_s(self) -> float:
         """The slower of two sides: kernels, with what collectives keep from them, and the host with its wrappers."""
-        return max(self.estimate.time_s + self.slowed_s, (self.estimate.host_s or 0.0) + self.wrapped_s)
+        return max(self.estimate_s + self.slowed_s, self.host_s + self.wrapped_s)
+
+    @property
+    def exposed_ms(self) -> tuple[float, float] | None:
+        """What the run takes longer than without communication or, in training, without being spread: measured, and predicted."""
+        if self.alone_s is None:
+            return None
+        return float(self.row["ms"]) - float(self.row["alone_ms"]), 1e3 * (self.predicted_s - self.alone_s)
 
     @property
     def read_off(self) -> bool:
@@ -243,15 +269,49 @@ def outcomes(table: Path, hardware: Hardware, processors: int) -> list[Outcome]:
     """Every run of a table."""
     with table.open(encoding="utf-8") as stream:
         rows = list(csv.DictReader(line for line in stream if not line.startswith("#")))
-    found = []
-    for row in rows:
-        steps = steps_of(row, int(row["ranks"]))
-        totals = _totals(row, steps, hardware)
-        alone = _totals(row, without_links(steps), hardware).estimate if row["alone_ms"] else None
-        assert totals.estimate, totals.unavailable
-        slowed = slowed_s(steps, row, hardware, totals.estimate.time_s, processors)
-        found.append(Outcome(row=row, estimate=totals.estimate, slowed_s=slowed, bound_s=totals.bound.time_s, alone=alone))
+    found = [in_stages(row, hardware) if row["way"] == "pp" else spread(row, hardware, processors) for row in rows]
     return [replace(o, wrapped_s=unit * units(o.row)) for unit in [unit_host_s(found)] for o in found]
+
+
+def in_stages(row: dict[str, str], hardware: Hardware) -> Outcome:
+    """A run in a pipeline, as `roofline plan` judges it, but for the number of parts: a plan decodes in as many as there are stages."""
+    cluster, count = one_link(hardware, LINK, None), int(row["microbatches"])
+    sizes: dict[str, Any] = {name: int(row[name]) for name in ("batch", "seq", "context") if row[name]}
+    job = Job(phase=row["phase"], **sizes)
+    asked = Subject(model=decoder(row["model"]), how=None, job=job, cluster=cluster, stated_execution=row["mode"])
+    plan = Plan(pp=int(row["ranks"]), microbatch=int(row["batch"]) // count, overlap=())
+
+    def judged(kind: str) -> tuple[float, float]:
+        judge = Evaluator(asked, coster_of(kind, cluster, execution=row["mode"]))
+        pipeline, _ = pipeline_of(judge.timed(plan), plan, len(asked.model.layers), count)
+        return scalar(judge.parts(pipeline, plan).step_s), count * scalar(pipeline.slowest.forward_s)
+
+    step_s, alone_s = judged("estimate")
+    return Outcome(row=row, bound_s=judged("bound")[0], estimate_s=step_s, alone_s=alone_s)
+
+
+def spread(row: dict[str, str], hardware: Hardware, processors: int) -> Outcome:
+    """A run of ranks that all do the same."""
+    steps = steps_of(row, int(row["ranks"]))
+    totals = _totals(row, steps, hardware)
+    alone = _totals(row, without_links(steps), hardware).estimate if row["alone_ms"] else None
+    e = totals.estimate
+    assert e, totals.unavailable
+    return Outcome(
+        row=row,
+        bound_s=totals.bound.time_s,
+        estimate_s=e.time_s,
+        host_s=e.host_s,
+        slowed_s=slowed_s(steps, row, hardware, e.time_s, processors),
+        alone_s=alone.time_s if alone else None,
+        limiter=str(e.limiter),
+    )
+
+
+def label_of(row: dict[str, str]) -> str:
+    """A run in words."""
+    parts = f" in {row['microbatches']} parts" if row.get("microbatches") else ""
+    return f"{row['way']} {row['phase']}, {row['model']}, batch {row['batch']}{parts}, {row['seq'] or row['context']}"
 
 
 def units(row: dict[str, str]) -> int:
@@ -262,7 +322,7 @@ def units(row: dict[str, str]) -> int:
 def unit_host_s(found: list[Outcome]) -> float:
     """Seconds of the host for a unit and step, from the run that says it; 0 where that run is not in the table."""
     run = next((o for o in found if o.read_off), None)
-    return (run.measured_s - (run.estimate.host_s or 0.0)) / units(run.row) if run else 0.0
+    return (run.measured_s - run.host_s) / units(run.row) if run else 0.0
 
 
 def _totals(row: dict[str, str], steps: list[Step], hardware: Hardware) -> Any:
@@ -279,13 +339,9 @@ def main() -> None:
     found = outcomes(options.table, load_hardware(options.hardware), options.processors)
     print("run; measured ms; bound ms; estimate ms; error; exposed communication measured ms, estimated ms; limited by")
     for o in found:
-        r, e = o.row, o.estimate
-        label = f"{r['way']} {r['phase']} {r['model']}, batch {r['batch']}, {r['seq'] or r['context']}"
-        exposed = "-; -"
-        if o.alone is not None:
-            exposed = f"{float(r['ms']) - float(r['alone_ms']):.2f}, {1e3 * (o.predicted_s - o.alone.time_s):.2f}"
-        times = f"{float(r['ms']):.2f}; {1e3 * o.bound_s:.2f}; {1e3 * o.predicted_s:.2f}"
-        print(f"{label}; {times}; {'read off' if o.read_off else f'{o.error:+.1%}'}; {exposed}; {e.limiter}")
+        exposed = "-; -" if o.exposed_ms is None else "{:.2f}, {:.2f}".format(*o.exposed_ms)
+        times = f"{float(o.row['ms']):.2f}; {1e3 * o.bound_s:.2f}; {1e3 * o.predicted_s:.2f}"
+        print(f"{label_of(o.row)}; {times}; {'read off' if o.read_off else f'{o.error:+.1%}'}; {exposed}; {o.limiter}")
     for group in dict.fromkeys((o.row["way"], o.row["phase"]) for o in found):
         errors = [o.error for o in found if (o.row["way"], o.row["phase"]) == group and not o.read_off]
         mean, middle, worst = sum(map(abs, errors)) / len(errors), median(map(abs, errors)), max(errors, key=abs)

@@ -6,9 +6,8 @@ block scales of quantised weights are a field of the operator that reads them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from roofline.errors import UsageError, did_you_mean
+from roofline.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +45,8 @@ DTYPES: dict[str, Dtype] = {
     )
 }
 """All number formats by name."""
+CACHE = ("fp32", "bf16", "fp16", "fp8", "fp8_e4m3", "fp8_e5m2", "fp6", "fp4", "int8", "int4")
+"""Formats of cached keys and values: those of activations, and what they are quantised to."""
 
 
 def dtype(name: str) -> Dtype:
@@ -61,3 +62,15 @@ def dtype(name: str) -> Dtype:
         return DTYPES[name]
     except KeyError:
         raise UsageError(f"unknown dtype '{name}'; {did_you_mean(name, list(DTYPES))}") from None
+
+
+def cache_dtype(name: str) -> Dtype:
+    """The format of that name, in which keys and values may be kept.
+
+    Raises:
+        UsageError: no such format, or none of a cache.
+    """
+    found = dtype(name)
+    if name not in CACHE:
+        raise UsageError(f"{name} is no format of cached keys and values: those are {', '.join(CACHE)}")
+    return found

@@ -12,15 +12,20 @@ A traceback means a bug of ours, never a user's mistake.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
+from typing import TypeVar
+
+from roofline.records import dataclass
 
 MAX_SHOWN_SOURCE = 160
 """Longest source line printed under a problem; longer ones are cut around the caret."""
 
 MAX_MESSAGE = 1000
 """Longest message of a problem; longer ones quote a text of the user that is a mistake as a whole."""
+
+
+Found = TypeVar("Found")
 
 
 class RooflineError(Exception):
@@ -88,6 +93,32 @@ class InputError(RooflineError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(set(problems), key=lambda p: (p.path, p.line, p.column, p.message)))
         super().__init__("\n".join(p.render() for p in self.problems))
+
+
+def tried(names: Iterable[str], call: Callable[[str], Found]) -> tuple[dict[str, Found], list[Problem]]:
+    """What a call gives for each file, and what is wrong with those that it refuses, so that all of that can be told at once."""
+    found: dict[str, Found] = {}
+    problems: list[Problem] = []
+    for name in names:
+        try:
+            found[name] = call(name)
+        except InputError as err:
+            problems += err.problems
+        except RooflineError as err:
+            problems += [Problem(name, 0, 0, line) for line in str(err).split("\n")]
+    return found, problems
+
+
+def of_each(names: Iterable[str], call: Callable[[str], Found]) -> dict[str, Found]:
+    """What a call gives for each file.
+
+    Raises:
+        InputError: the problems of all files that it refuses.
+    """
+    found, problems = tried(names, call)
+    if problems:
+        raise InputError(problems)
+    return found
 
 
 def visible(text: str) -> str:

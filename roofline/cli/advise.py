@@ -78,11 +78,11 @@ def _show(found: AdviceReport, chosen: str, output: str | None, verbose: bool) -
     if chosen == "markdown":
         deliver(view.to_markdown(found, verbose=verbose), output)
         return
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(console: Console) -> None:
-        console.print(_line(view.answer(found), "bold"))
-        console.print(_line(view.limits(found)))
+        console.print(styled(view.answer(found), "bold"))
+        console.print(styled(view.limits(found)))
         if found.advice:
             console.print()
             print_columns(view.columns(found, found.advice), console)
@@ -90,9 +90,9 @@ def _show(found: AdviceReport, chosen: str, output: str | None, verbose: bool) -
             if part:
                 console.print()
             for line in part:
-                console.print(_line(line), soft_wrap=True)
+                console.print(styled(line), soft_wrap=True)
         console.print()
         for line in [*view.closing_lines(found), *(view.verbose_lines(found, found.advice) if verbose else [])]:
-            console.print(_line(line), soft_wrap=True)
+            console.print(styled(line), soft_wrap=True)
 
     render(draw, output)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roofline.cli.outcome import figures_of
+from roofline.cli.outcome import settings, warn
 from roofline.errors import UsageError
 
 if TYPE_CHECKING:
@@ -69,9 +68,8 @@ def advised(given: Given) -> AdviceReport:
     from roofline.decide.advise.advise import advise
 
     asked = given.asked()
-    with nullcontext() if sort_of(given.subject) == "workload" else figures_of(given.subject):
-        start = start_of(given)
-        return advise(start.now, asked, measured=start.measured, source=start.source, inputs=start.inputs)
+    start = start_of(given)
+    return advise(start.now, asked, measured=start.measured, source=start.source, inputs=start.inputs)
 
 
 def start_of(given: Given) -> Start:
@@ -116,6 +114,7 @@ def _others(given: Given, chosen: Hardware) -> tuple[Hardware, ...]:
 
 
 def _needed(name: str | None, what: str) -> str:
+    name = name or settings.hardware
     if name is None:
         raise UsageError(f"{what} names no device: add -H NAME (roofline hardware list shows them)")
     return name
@@ -135,14 +134,16 @@ def _workload(given: Given) -> Start:
 
 def _report(given: Given) -> Start:
     from roofline.decide.advise.report_source import measured_of_report, workload_of_report
-    from roofline.report.model import Input
-    from roofline.report.store import read_json, report_from
+    from roofline.report.load import load
+    from roofline.report.model import Input, Report
+    from roofline.report.trace import TraceReport
     from roofline.spec.source import read_source
 
-    found = read_json(given.subject)
-    if isinstance(found, dict) and found.get("kind") == "trace":
-        return _trace_report(given, found)
-    report = report_from(found, given.subject)
+    report = load(given.subject)
+    if isinstance(report, TraceReport):
+        return _traced(given, report, _profile(_needed(given.hardware or report.hardware, f"'{given.subject}'"))[0])
+    if not isinstance(report, Report):
+        raise UsageError(f"'{given.subject}' holds no steps to advise on: give a workload, a report of analyze or measure, or a trace")
     device = str(report.hardware["name"]) if report.hardware else None
     profile, named = _profile(_needed(given.hardware or device, f"'{given.subject}'"))
     text = read_source(given.subject, max_bytes=2**26).text
@@ -160,27 +161,11 @@ def _situation(given: Given, workload: Any, profile: Hardware, why: str) -> Situ
 
 
 def _trace(given: Given) -> Start:
-    from roofline.ingest.trace_report import ingest_trace
+    from roofline.ingest.trace_report import OTHER_DEVICE, ingest_trace
 
     profile, named = _profile(_needed(given.hardware, f"the trace '{given.subject}'"))
-    return _traced(
-        given,
-        ingest_trace(given.subject, profile, link_name=given.link, steps=given.steps, partial=given.partial, inputs=(named,)),
-        profile,
-    )
-
-
-def _trace_report(given: Given, found: dict[str, Any]) -> Start:
-    """A report that ``roofline ingest trace --format json`` wrote."""
-    from roofline.errors import InputError, Problem
-    from roofline.report.shape import ShapeError, decode
-    from roofline.report.trace import TraceReport
-
-    try:
-        report: TraceReport = decode(TraceReport, found)
-    except ShapeError as err:
-        raise InputError([Problem(given.subject, 0, 0, str(err))]) from None
-    profile, _ = _profile(_needed(given.hardware or report.hardware, f"'{given.subject}'"))
+    report = ingest_trace(given.subject, profile, link_name=given.link, steps=given.steps, partial=given.partial, inputs=(named,))
+    warn(notice for notice in report.warnings if notice.code == OTHER_DEVICE)
     return _traced(given, report, profile)
 
 

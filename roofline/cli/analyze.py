@@ -88,7 +88,10 @@ def _report(
     """``read`` is the workload as the overrides leave it, where it had to be read to find its device."""
     from roofline.report.build import analyze
     from roofline.report.model import Input
+    from roofline.report.of_model import noticed
+    from roofline.spec.find import find_workload
     from roofline.spec.hardware import load_hardware
+    from roofline.spec.source import read_source
     from roofline.spec.workload import load_workload
 
     profile = load_hardware(device) if device else None
@@ -97,7 +100,7 @@ def _report(
     inputs = [Input(role="workload", path=name, sha256=workload.sha256)]
     if device and profile:
         inputs.append(Input.of_hardware(device))
-    return workload, analyze(workload, profile, inputs)
+    return workload, noticed(analyze(workload, profile, inputs), read_source(str(find_workload(name))), wanted, profile)
 
 
 def _largest(name: str, profile: Hardware | None, overrides: list[str], param: str, fraction: float) -> Largest:

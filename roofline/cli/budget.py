@@ -32,20 +32,10 @@ def command(
 
     Example: roofline budget workloads/*.yaml
     """
-    from roofline.errors import GateFailedError, InputError, Problem, RooflineError
+    from roofline.errors import GateFailedError, of_each
 
     chosen = chosen_format(format_, output, FORMATS)
-    problems: list[Problem] = []
-    found: dict[str, tuple[Outcome, ...]] = {}
-    for name in workloads:
-        try:
-            found[name] = _outcomes(name, hardware, overrides or [])
-        except InputError as err:
-            problems += err.problems
-        except RooflineError as err:
-            problems.append(Problem(name, 0, 0, str(err)))
-    if problems:
-        raise InputError(problems)
+    found = of_each(workloads, lambda name: _outcomes(name, hardware, overrides or []))
     deliver(_text(found, chosen), output)
     failed = sum(not o.held for outcomes in found.values() for o in outcomes)
     if failed:

@@ -33,6 +33,7 @@ def command(
     quick: Annotated[bool, typer.Option("--quick", help="Seconds in place of minutes, roughly; no kernel table.")] = False,
     only: Annotated[list[str] | None, typer.Option("--only", help="Only these: hbm, l2.read, tensor.bf16, kernels ...; repeat.")] = None,
     links: Annotated[bool, typer.Option("--links", help="Under torchrun: collectives between the devices, and nothing else.")] = False,
+    over: Annotated[str | None, typer.Option("--over", help="With --links: what carries them, a tier of the cluster in -H.")] = None,
     time_limit: Annotated[str, typer.Option("--time-limit", help="With --links: longest time for one size, such as '10 s'.")] = "10 s",
     lock: Annotated[bool, typer.Option("--lock/--no-lock", help="Let nobody else measure on this device meanwhile.")] = True,
 ) -> None:
@@ -48,13 +49,18 @@ def command(
       roofline calibrate --device cpu -o cpu.yaml
 
       torchrun --nproc-per-node 8 -m roofline calibrate --links -o h200-x8.yaml
+
+      torchrun --nnodes 4 --nproc-per-node 1 ... -m roofline calibrate --links -H dgx-h200 -o hardware_specs/h200-net.yaml
     """
     if links:
         from roofline.cli.calibrate_links import calibrate_links
 
-        calibrate_links(hardware, device, output, quick, time_limit, lock)
+        calibrate_links(hardware, over, device, output, quick, time_limit, lock)
         return
-    from roofline.errors import MeasurementInvalidError
+    from roofline.errors import MeasurementInvalidError, UsageError
+
+    if over is not None:
+        raise UsageError("--over says what carries collectives between devices: add --links, or leave it out")
     from roofline.measure.device import open_device
     from roofline.measure.profile_file import profile_name, profile_text
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from roofline.cli.collectives import abandon, ended, require_torchrun
+from roofline.cli.collectives import abandon, carrier_of, ended, require_torchrun
 from roofline.cli.outcome import note
 from roofline.cli.session import profile_of, seconds_of
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from roofline.measure.collectives import Sweep
 
 
-def calibrate_links(hardware: str | None, device: str, output: str | None, quick: bool, time_limit: str, lock: bool) -> None:
+def calibrate_links(
+    hardware: str | None, over: str | None, device: str, output: str | None, quick: bool, time_limit: str, lock: bool
+) -> None:
     """Measure on all ranks; the first writes the profile, the tables beside it, and what was fitted.
 
     Raises:
@@ -40,6 +42,7 @@ def calibrate_links(hardware: str | None, device: str, output: str | None, quick
             names=COLLECTIVES,
             settings=(),
             sizes=link_profile.sizes(kind, quick),
+            over=carrier_of(hardware, over),
             device=device,
             longest_s=seconds_of(time_limit),
             lock=lock,
@@ -78,6 +81,7 @@ def _write(sweep: Sweep, output: str, kind: str) -> None:
     from roofline.measure import link_profile
     from roofline.measure.profile_file import today
     from roofline.report.store import write_text
+    from roofline.spec.ceilings import LINKS
     from roofline.spec.find import profile_name
 
     assert sweep.profile is not None
@@ -96,6 +100,8 @@ def _write(sweep: Sweep, output: str, kind: str) -> None:
     paths = link_profile.write_tables(f"{Path(output).with_suffix('')}.links", sweep, source)
     for path in (output, *paths):
         note(f"wrote {path}")
+    for link in link_profile.unnamed(sweep):
+        note(f"'measured:' has no names for a link called '{link}' (but {', '.join(LINKS)}): its latencies stand in the parameters alone")
     # Between processes of a CPU there is no launch apart from the call, so that its rows are as those of a graph.
     add_parameters(output, paths, "graph" if kind == "cpu" else None)
     if sweep.exit_code:

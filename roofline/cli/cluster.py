@@ -69,16 +69,16 @@ def _json(data: object, output: str | None) -> None:
 
 
 def _draw(tables: Sequence[Sequence[Column]], output: str | None, title: str | None = None, lines: Sequence[str] = ()) -> None:
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(console: Console) -> None:
         if title:
-            console.print(_line(title, "bold"))
+            console.print(styled(title, "bold"))
         for i, columns in enumerate(tables):
             if i:
                 console.print()
             print_columns(list(columns), console)
         for line in lines:
-            console.print(_line(line))
+            console.print(styled(line))
 
     render(draw, output)

@@ -61,7 +61,7 @@ def measure_collectives(
     first = rank_of() == 0
     try:
         chosen = chosen_format(format_, output, ("table", "json", "csv", "markdown"))
-        request = _request(names, overrides, options, device, time_limit, lock)
+        request = _request(names, overrides, options, device, time_limit, lock, hardware)
         from roofline.measure import collectives
 
         sweep = collectives.measure_collectives(request, lambda found: _profile(hardware, found, first))
@@ -77,7 +77,13 @@ def measure_collectives(
 
 
 def _request(
-    names: Sequence[str], overrides: Sequence[str], options: Mapping[str, str | None], device: str, time_limit: str, lock: bool
+    names: Sequence[str],
+    overrides: Sequence[str],
+    options: Mapping[str, str | None],
+    device: str,
+    time_limit: str,
+    lock: bool,
+    hardware: str,
 ) -> Request:
     """What is asked for, where it can be done with several processes.
 
@@ -97,9 +103,11 @@ def _request(
     from roofline.measure.collectives import Request
 
     launch = options.get("launch") or "graph"
+    said = dict(word.partition("=")[::2] for word in overrides)
     return Request(
         names=tuple(dict.fromkeys(names)),
         settings=tuple(overrides),
+        over=carrier_of(hardware, said.get("over")),
         device=device,
         launch=launch,
         longest_s=seconds_of(time_limit),
@@ -121,6 +129,20 @@ def require_torchrun(names: Sequence[str]) -> None:
         launched(os.environ)
     except MissingCapabilityError as err:
         raise MissingCapabilityError(f"{err}; start it with: {command(names)} (on CPUs add --device cpu)") from None
+
+
+def carrier_of(hardware: str | None, over: str | None) -> str | None:
+    """The link that the ranks' exchanges go over, None for the fastest of the profile; ``hardware`` may be a cluster.
+
+    Raises:
+        UsageError: it is not told, or there are several.
+    """
+    from roofline.measure.carrier import carrier
+    from roofline.spec.cluster import load_cluster
+    from roofline.spec.find import find_hardware, holds_cluster
+
+    named = hardware not in (None, "auto", "none") and holds_cluster(find_hardware(str(hardware)))
+    return carrier(os.environ, load_cluster(str(hardware)) if named else None, over)
 
 
 def _profile(name: str, device: Device, first: bool) -> Hardware | None:

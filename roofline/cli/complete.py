@@ -1,4 +1,4 @@
-"""What a shell may complete: names of devices, workloads, operators, kernels and formats, found without torch.
+"""What a shell may complete: names of devices, workloads, models, operators, kernels and formats, found without torch.
 
 One table for all commands: a parameter of that name completes to those names, wherever it stands. It is looked at only when a
 shell asks, so that no command pays for it.
@@ -25,6 +25,12 @@ def _devices() -> list[str]:
     return [*hardware_names(), *cluster_names()]
 
 
+def _others() -> list[str]:
+    from roofline.cli.advised import VENDOR
+
+    return [*_profiles(), VENDOR]
+
+
 def _profiles() -> list[str]:
     from roofline.spec.find import hardware_names
 
@@ -49,6 +55,10 @@ def _model_names() -> list[str]:
     return model_names()
 
 
+def _served() -> list[str]:
+    return [*_workloads(), *_model_names()]
+
+
 def _dataflows() -> list[str]:
     from roofline.spec.find import dataflow_names
 
@@ -68,10 +78,28 @@ def _kernels() -> list[str]:
     return names()
 
 
+def _cache_dtypes() -> list[str]:
+    from roofline.dtypes import CACHE
+
+    return list(CACHE)
+
+
 def _dtypes() -> list[str]:
     from roofline.dtypes import DTYPES
 
     return list(DTYPES)
+
+
+def _optimizers() -> list[str]:
+    from roofline.models.memory_states import OPTIMIZERS
+
+    return list(OPTIMIZERS)
+
+
+def _collectives() -> list[str]:
+    from roofline.plan.network import KINDS
+
+    return list(KINDS)
 
 
 def _schemas() -> list[str]:
@@ -88,22 +116,29 @@ def _colors() -> list[str]:
 
 OPTIONS: dict[str, Names] = {
     "hardware": _devices,
+    "cluster": _clusters,
+    "model": _model_names,
+    "config": _model_names,
+    "also": _others,
+    "operator": _operators,
     "kernel": _kernels,
-    "dtype": _dtypes,
-    "kv_dtype": _dtypes,
+    **dict.fromkeys(("dtype", "weight_dtype", "gradient_dtype", "dispatch_dtype", "combine_dtype"), _dtypes),
+    "kv_dtype": _cache_dtypes,
+    "optimizer": _optimizers,
     "color": _colors,
 }
 """By the name of a parameter, in every command."""
-ARGUMENTS: dict[str, Names] = {
+OF_COMMANDS: dict[str, Names] = {
     "analyze.workloads": _workloads,
     "budget.workloads": _workloads,
     "amdahl.workload": _workloads,
     "measure.workload": _workloads,
     "sweep.workload": _workloads,
-    "memory.config": _model_names,
+    "cost.serving.workload": _served,
+    "ingest.ncu.workload": _workloads,
+    "loop.init.workload": _workloads,
     "op.name": _operators,
-    "plan.model": _model_names,
-    "search.model": _model_names,
+    "links.collective.kind": _collectives,
     "advise.subject": _workloads,
     "operators.show.name": _operators,
     "hardware.show.name": _profiles,
@@ -114,7 +149,7 @@ ARGUMENTS: dict[str, Names] = {
     "dataflow.tune.name": _dataflows,
     "schema.what": _schemas,
 }
-"""By command and the name of its argument."""
+"""By command and the name of its argument or option, where the same name elsewhere is something else, such as a file to write."""
 
 
 def completing() -> Any:
@@ -123,10 +158,16 @@ def completing() -> Any:
     wanted = next((word for word in asked.split()[1:-1] if word in COMMANDS or word in GROUPS), None)
     whole = get_command(app_for([wanted] if wanted else []))
     for path, parameter in _parameters(whole, ()):
-        names = OPTIONS.get(parameter.name or "") or ARGUMENTS.get(".".join((*path, parameter.name or ""))) or _formats(path, parameter)
+        names = names_for(path, parameter)
         if names:
             parameter._custom_shell_complete = _completer(names)
     return whole
+
+
+def names_for(path: tuple[str, ...], parameter: Any) -> Names | None:
+    """What a parameter of the command at ``path`` completes to, None where it takes free text, a number or a file."""
+    name = parameter.name or ""
+    return OPTIONS.get(name) or OF_COMMANDS.get(".".join((*path, name))) or _formats(path, parameter)
 
 
 def _parameters(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:

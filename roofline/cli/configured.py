@@ -26,7 +26,7 @@ def default_map(given: Mapping[str, Setting]) -> dict[str, Any]:
     found: dict[str, Any] = {name: values[name] for name in GLOBAL if name in values}
     for command, names in OF_COMMANDS.items():
         found[command] = {name: values[name] for name in names if name in values}
-    settings.format, settings.hardware = values.get("format"), values.get("hardware")
+    settings.format, settings.hardware, settings.cluster = (values.get(name) for name in ("format", "hardware", "cluster"))
     if settings.hardware:
         for command, inner in DEVICE_IS_AN_OPTION.items():
             option = {"hardware": settings.hardware}
@@ -42,7 +42,7 @@ def read_defaults(command: str | None) -> dict[str, Any]:
     """
     from roofline.spec.settings_files import any_settings
 
-    settings.format = settings.hardware = None
+    settings.format = settings.hardware = settings.cluster = None
     if not any_settings(os.environ, os.getcwd()):
         return {}
     from roofline.errors import InputError

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, render, reported
+from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
 
 app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="What time costs: tokens, serving, run, failures, optimal and extrapolate."
@@ -55,18 +55,23 @@ def tokens(
 
     Example: roofline cost tokens --output-tokens-per-s 2500 --devices 8 --price '2.5 USD/h' -H h100-sxm
     """
-    from roofline.cli.cost_options import blend_of, fleet_of, rate_or_none
-    from roofline.decide.economics import token_cost
+    from roofline.cli.cost_options import blend_of, mixed_of, noticed, paid, rate_or_none
+    from roofline.decide.economics import mixed_cost, require_rate, token_cost
     from roofline.decide.rates import rate_of_report
     from roofline.report.cost_lines import token_lines
 
-    given = ((prefill, prefill_tokens, ("prefill", "mixed")), (decode, decode_tokens, ("decode", "mixed")))
-    rated = [None if path is None else rate_of_report(path, said, phases) for path, said, phases in given]
+    require_rate(prefill, decode, read, written)
+    given = ((prefill, prefill_tokens, "prefill"), (decode, decode_tokens, "decode"))
+    reports = [None if path is None else rate_of_report(path, n, (phase, "mixed"), f"--{phase}-tokens") for path, n, phase in given]
+    fleet, rated = paid(reports, devices, price, power, hardware)
+    mixed = mixed_of(rated, {"--input-tokens-per-s": read, "--output-tokens-per-s": written, "--blend": blend})
+    if mixed is not None:
+        assert mixed.both is not None
+        _deliver(noticed(mixed_cost(fleet, mixed.throughput, mixed.both, (mixed.input,)), [mixed]), token_lines, format_, output)
+        return
     first = rate_or_none(rated[0], read, "--prefill", "--input-tokens-per-s")
     second = rate_or_none(rated[1], written, "--decode", "--output-tokens-per-s")
-    known = [r for r in rated if r is not None]
-    paid = fleet_of(known, devices, price, power, hardware)
-    found = token_cost(paid, first, second, blend_of(blend), tuple(r.input for r in known))
+    found = noticed(token_cost(fleet, first, second, blend_of(blend), tuple(r.input for r in rated if r is not None)), rated)
     _deliver(found, token_lines, format_, output)
 
 
@@ -96,7 +101,7 @@ def run(
 
     Example: roofline cost run --step-time '12.1 s' --tokens 16M --total-tokens 15.6T --devices 16384 --price '2 USD/h' --power '700 W'
     """
-    from roofline.cli.cost_options import failures_of, fleet_of, throughput_of
+    from roofline.cli.cost_options import failures_of, noticed, paid, throughput_of
     from roofline.decide.economics import run_cost
     from roofline.decide.rates import rate_of_report
     from roofline.errors import UsageError
@@ -107,12 +112,11 @@ def run(
         raise UsageError("give the tokens of the run, such as --total-tokens 15.6T")
     rated = None if report is None else rate_of_report(report, step_tokens, ("train",))
     throughput = throughput_of(rated, rate, step_time, step_tokens)
-    known = [] if rated is None else [rated]
-    paid = fleet_of(known, devices, price, power, hardware)
+    fleet, _ = paid([rated], devices, price, power, hardware)
     named = hardware or (rated.hardware if rated else None)
-    lost = failures_of(paid.devices, named, mtbf, job_mtbf, restart, checkpoint, checkpoint_size, storage, interval, wanted=False)
-    found = run_cost(paid, count(total, "--total-tokens"), throughput, lost, tuple(r.input for r in known))
-    _deliver(found, run_lines, format_, output)
+    lost = failures_of(fleet.devices, named, mtbf, job_mtbf, restart, checkpoint, checkpoint_size, storage, interval, wanted=False)
+    found = run_cost(fleet, count(total, "--total-tokens"), throughput, lost, () if rated is None else (rated.input,))
+    _deliver(noticed(found, [rated]), run_lines, format_, output)
 
 
 @app.command("failures")
@@ -174,12 +178,19 @@ def optimal(
 @app.command("serving")
 @reported
 def serving(
-    workload: Annotated[str, typer.Argument(help="Workload of a decoding step, as one device runs it.")],
+    workload: Annotated[str, typer.Argument(help="Workload of a decoding step as one device runs it; or a model, a config.json.")],
     varied: Annotated[list[str] | None, typer.Option("--set", help="The batch, batch=1..512:x2, and what stays.")] = None,
+    cluster: Annotated[str | None, typer.Option("-C", "--cluster", help="Of a model: cluster, name or file.")] = None,
+    plan: Annotated[str | None, typer.Option("--plan", help="Of a model: how a step is spread, tp=8.")] = None,
+    cost: Annotated[str | None, typer.Option("--cost", help="Of a model: bound or estimate; bound if not given.")] = None,
+    efficiency: Annotated[str | None, typer.Option("--efficiency", help="Of a model: matrix=0.6,memory=0.85,link=0.8.")] = None,
+    kv_dtype: Annotated[str | None, typer.Option("--kv-dtype", help="Of a model: format of cached keys and values.")] = None,
+    reserve: Annotated[str | None, typer.Option("--reserve", help="Of a model: memory set aside, '2 GiB'.")] = None,
     step_tokens: Annotated[str | None, typer.Option("--tokens", help="Tokens that a step makes, over the params: batch.")] = None,
     tpot: Annotated[str | None, typer.Option("--tpot", help="Most time a token of a user: '50 ms'.")] = None,
-    ttft: Annotated[str | None, typer.Option("--ttft", help="Most time to the first token, with --prefill: '500 ms'.")] = None,
+    ttft: Annotated[str | None, typer.Option("--ttft", help="Most time to the first: '500 ms', with --prefill or --prompt.")] = None,
     prefill: Annotated[str | None, typer.Option("--prefill", help="Report of the prefill ('plan' or 'analyze', JSON).")] = None,
+    prompt: Annotated[int | None, typer.Option("--prompt", min=1, help="Of a model: time a prefill of so many tokens.")] = None,
     devices: Annotated[int | None, typer.Option("--devices", min=1, help="That work on a step together.")] = None,
     price: Price = None,
     power: Power = None,
@@ -189,15 +200,25 @@ def serving(
 ) -> None:
     """Cost of a million tokens by batch, and the cheapest batch within the times wanted.
 
-    Example: roofline cost serving qwen3_8b_decode --set batch=1..256:x2 --tokens batch --devices 1 --price '2.5 USD/h' --tpot '20 ms'
+    Examples:
+
+      roofline cost serving qwen3_8b_decode --set batch=1..256:x2 --tokens batch --devices 1 --price '2.5 USD/h' --tpot '20 ms'
+
+      roofline cost serving llama-3-70b -C dgx-h100 --plan tp=8 --set batch=8..256:x2 --set context=8192 --price '2.5 USD/h'
     """
-    from roofline.cli.cost_options import serving_of
-    from roofline.report.cost import ServingReport
+    from roofline.cli.cost_serving import Words, serving_of
     from roofline.report.cost_lines import serving_columns, serving_lines
-    from roofline.report.text import _line, can_encode, print_columns
+    from roofline.report.text import can_encode, print_columns, styled
 
     chosen = chosen_format(format_, output, ("text", "json"))
-    found: ServingReport = serving_of(workload, varied or [], step_tokens, tpot, ttft, prefill, devices, price, power, hardware)
+    found = serving_of(
+        Words(
+            workload=workload, varied=varied or [], tokens=step_tokens, tpot=tpot, ttft=ttft, prefill=prefill, prompt=prompt,
+            hardware=hardware, devices=devices, price=price, power=power, cluster=cluster, plan=plan, cost=cost, efficiency=efficiency,
+            kv_dtype=kv_dtype, reserve=reserve,
+        )
+    )  # fmt: skip
+    warn(found.warnings)
     if chosen == "json":
         from roofline.report.store import to_json
 
@@ -206,7 +227,7 @@ def serving(
 
     def draw(console: Any) -> None:
         for line in serving_lines(found):
-            console.print(_line(line))
+            console.print(styled(line))
         console.print()
         print_columns(serving_columns(found, not can_encode(console)), console)
 
@@ -221,7 +242,7 @@ def extrapolate(
     format_: Format = None,
     output: Output = None,
 ) -> None:
-    """Time of a large configuration from measured small ones, with the band of leaving out each.
+    """Time of a large configuration from measured small ones, with a band of the terms that fit them about as well.
 
     Example: roofline cost extrapolate small.csv --at devices=1024 --at batch=2048 --at seq=8192
     """
@@ -233,6 +254,7 @@ def extrapolate(
 
 def _deliver(found: Any, lines: Callable[[Any], Iterable[str]], format_: str | None, output: str | None) -> None:
     chosen = chosen_format(format_, output, ("text", "json"))
+    warn(getattr(found, "warnings", ()))
     if chosen == "json":
         from roofline.report.store import to_json
 

@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TypeVar
+
+from roofline.cli.outcome import settings
 from roofline.decide.economics import TOOL, goodput
 from roofline.decide.extrapolate import VARIABLES, Row, extrapolate
 from roofline.decide.failures import checkpoint_time_s
 from roofline.decide.optimal import CHINCHILLA, CHINCHILLA_SOURCE, flop_of, optimal
-from roofline.decide.rates import Rated, fleet, mtbf_of, rate_of_report, stated_rate
-from roofline.decide.serving import serving
-from roofline.decide.sweep import Asked, devices, first_of, sweep
+from roofline.decide.rates import Rated, fleet, mtbf_of, replicated, require_device, stated_rate
 from roofline.errors import UsageError, did_you_mean
-from roofline.report.cost import COST_SCHEMA, BudgetReport, ExtrapolationReport, Fleet, Goodput, ServingReport, Throughput
+from roofline.report.cost import COST_SCHEMA, BudgetReport, ExtrapolationReport, Fleet, Goodput, RunCost, Throughput, TokenCost
 from roofline.report.model import Input
-from roofline.spec.axes import read_axes
 from roofline.spec.configurations import read_configurations
 from roofline.spec.expenses import count, duration_s, quantity
-from roofline.spec.find import find_workload
 from roofline.spec.source import read_source
 from roofline.units import Dimension
 
+Found = TypeVar("Found", TokenCost, RunCost)
 
-def fleet_of(rated: list[Rated], devices: int | None, price: str | None, power: str | None, hardware: str | None) -> Fleet:
-    """What is paid for: of the options, else of the reports.
+
+def fleet_of(devices: int, price: str | None, power: str | None, hardware: str | None) -> Fleet:
+    """So many devices with the price and the power of the options, else of the profile or cluster.
 
     Raises:
-        UsageError: no number of devices, reports of different fleets, or no price.
+        UsageError: no price.
     """
-    counts = {r.devices for r in rated if r.devices is not None}
+    usd = None if price is None else quantity(price, Dimension.USD_PER_HOUR, "--price")
+    watts = None if power is None else quantity(power, Dimension.WATTS, "--power")
+    return fleet(devices, usd, watts, hardware)
+
+
+def paid(
+    rated: list[Rated | None], devices: int | None, price: str | None, power: str | None, hardware: str | None
+) -> tuple[Fleet, list[Rated | None]]:
+    """What is paid for: of the options, else of the reports; and the reports at the rate of so many devices.
+
+    Raises:
+        UsageError: no number of devices, or one that reports are not of; reports of different fleets, another device, or no price.
+    """
+    known = [r for r in rated if r is not None]
+    counts = {r.devices for r in known if r.devices is not None}
     if devices is None and len(counts) != 1:
         raise UsageError(
             "the reports are of different numbers of devices; give --devices" if counts else "give --devices: how many are paid for"
         )
-    names = [r.hardware for r in rated if r.hardware is not None]
-    usd = None if price is None else quantity(price, Dimension.USD_PER_HOUR, "--price")
-    watts = None if power is None else quantity(power, Dimension.WATTS, "--power")
-    return fleet(devices or counts.pop() or 1, usd, watts, hardware or (names[0] if names else None))
+    count_ = devices or counts.pop() or 1
+    for one in known:
+        if hardware is not None and one.device is not None:
+            require_device(hardware, one.device, one.input.path)
+    names = [r.hardware for r in known if r.hardware is not None]
+    scaled = [None if r is None else replicated(r, count_) for r in rated]
+    return fleet_of(count_, price, power, hardware or (names[0] if names else settings.hardware)), scaled
+
+
+def noticed(found: Found, rated: list[Rated | None]) -> Found:
+    """The cost with what must be known of the reports that it comes from."""
+    return replace(found, warnings=tuple(notice for r in rated if r is not None for notice in r.notices))
+
+
+def mixed_of(rated: list[Rated | None], beside: Mapping[str, str | None]) -> Rated | None:
+    """The report of a mixed step, which reads and writes at once, so that nothing else has a part in its tokens; None without one.
+
+    Raises:
+        UsageError: another report, or options that give it another mix or another rate.
+    """
+    found = next((r for r in rated if r is not None and r.both is not None), None)
+    if found is None:
+        return None
+    others = [r.input.path for r in rated if r is not None and r.input.sha256 != found.input.sha256]
+    said = [*others, *(name for name, value in beside.items() if value is not None)]
+    if said:
+        raise UsageError(f"{found.input.path} is of a mixed step, which reads and writes tokens in a mix of its own: leave out {said[0]}")
+    return found
 
 
 def rate_or_none(rated: Rated | None, stated: str | None, report: str, option: str) -> Throughput | None:
@@ -122,16 +163,18 @@ def _device_mtbf(count_: int, hardware: str | None, mtbf: str | None, job_mtbf: 
         return duration_s(mtbf, "--mtbf"), "--mtbf"
     if job_mtbf is not None:
         return duration_s(job_mtbf, "--job-mtbf") * count_, "--job-mtbf"
-    found, source = mtbf_of(hardware)
+    found, source = mtbf_of(hardware or settings.cluster, count_)
     if found is None:
         raise UsageError(f"no time between failures is known ({source}): give --mtbf '50000 h' of a device, or --job-mtbf")
     return found, source
 
 
 def _checkpoint(time: str | None, size: str | None, storage: str | None) -> tuple[float, str]:
-    if time is not None and size is None and storage is None:
+    if time is not None and (size is not None or storage is not None):
+        raise UsageError("give the time of a checkpoint, --checkpoint, or --checkpoint-size with --storage, not both")
+    if time is not None:
         return duration_s(time, "--checkpoint"), "stated"
-    if time is None and size is not None and storage is not None:
+    if size is not None and storage is not None:
         written = quantity(size, Dimension.BYTES, "--checkpoint-size")
         return checkpoint_time_s(written, quantity(storage, Dimension.BYTES_PER_S, "--storage")), f"{size.strip()} at {storage.strip()}"
     raise UsageError("give the time of a checkpoint, --checkpoint '30 s', or --checkpoint-size '5.7 TB' with --storage '2 TB/s'")
@@ -163,42 +206,6 @@ def budget_of(flop: str | None, count_: int | None, time: str | None, achieved: 
         ratio_source=CHINCHILLA_SOURCE if ratio is None else "--tokens-per-parameter",
         parameters=found.parameters,
         tokens=found.tokens,
-    )
-
-
-def serving_of(
-    workload: str,
-    varied: list[str],
-    tokens: str | None,
-    tpot: str | None,
-    ttft: str | None,
-    prefill: str | None,
-    count_: int | None,
-    price: str | None,
-    power: str | None,
-    hardware: str | None,
-) -> ServingReport:
-    """The batches of a decoding step with their cost.
-
-    Raises:
-        UsageError: what is missing.
-    """
-    fixed, axes = read_axes(varied)
-    source = read_source(str(find_workload(workload)))
-    asked = Asked(source=source, overrides=tuple(fixed), axes=tuple(axes), hardware=hardware, tokens=tokens)
-    first, (name, text) = first_of(asked), next(iter(devices(asked).items()))
-    rated = None if prefill is None else rate_of_report(prefill, "1", ("prefill",))
-    inputs = [Input(role="workload", path=workload, sha256=first.sha256)]
-    inputs.append(Input.of_text("hardware", name, text))
-    return serving(
-        asked,
-        sweep(asked),
-        fleet_of([], count_, price, power, hardware or first.hardware),
-        tpot_s=None if tpot is None else duration_s(tpot, "--tpot"),
-        ttft_s=None if ttft is None else duration_s(ttft, "--ttft"),
-        prefill_s=None if rated is None else rated.step_s.value,
-        names={"workload": first.name, "hardware": name},
-        inputs=(*inputs, *([] if rated is None else [rated.input])),
     )
 
 

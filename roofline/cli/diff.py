@@ -69,7 +69,7 @@ def command(
 def _share(text: str) -> float:
     """A tolerance as a share: ``3%`` or ``0.03``; a bare 3 would be 300 % and is refused."""
     from roofline.errors import UsageError
-    from roofline.report.paths import limit
+    from roofline.spec.limits import limit
 
     value = limit("tolerance", text)
     if value is None or not 0 <= value < 1:
@@ -114,16 +114,16 @@ def _deliver(found: Diff, chosen: str, output: str | None) -> None:
         from rich.console import Console
 
         from roofline.report.diff_view import changed_columns, head_lines, measured_columns, total_lines, why_lines
-        from roofline.report.text import _line, print_columns
+        from roofline.report.text import print_columns, styled
 
         def draw(console: Console) -> None:
             for i, line in enumerate(head_lines(found)):
-                console.print(_line(line, "bold" if i == 0 else ""))
+                console.print(styled(line, "bold" if i == 0 else ""))
             for columns in (changed_columns(found), measured_columns(found)):
                 if columns[0].cells:
                     console.print()
                     print_columns(columns, console)
             for line in [*why_lines(found), *total_lines(found)]:
-                console.print(_line(line))
+                console.print(styled(line))
 
         render(draw, output)

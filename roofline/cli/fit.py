@@ -59,7 +59,7 @@ def command(
 def _show(found: Fitting) -> None:
     """Each set with its rows and errors, and what was left out, on stdout."""
     from roofline.report.columns import Column
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     sets = found.sets
 
@@ -74,6 +74,6 @@ def _show(found: Fitting) -> None:
         ]
         print_columns(columns, screen)
         for name, why in found.skipped.items():
-            screen.print(_line(f"not fitted: {name}: {why}"))
+            screen.print(styled(f"not fitted: {name}: {why}"))
 
     render(draw, None)

@@ -19,30 +19,22 @@ def command(
 
     Example: roofline fmt --check workloads/*.yaml
     """
-    from roofline.errors import GateFailedError, InputError, Problem, RooflineError, UsageError
+    from roofline.errors import GateFailedError, UsageError, of_each
     from roofline.spec.layout import formatted
     from roofline.spec.source import read_source
 
     if "-" in files and len(files) > 1:
         raise UsageError("standard input is laid out alone")
-    problems: list[Problem] = []
-    changed: dict[str, tuple[str, str]] = {}
-    for name in files:
-        try:
-            source = read_source(name)
-            laid_out = formatted(source)
-            if laid_out != _as_stored(name, source.text):
-                changed[name] = (source.text, laid_out)
-        except InputError as err:
-            problems += err.problems
-        except RooflineError as err:
-            problems.append(Problem(name, 0, 0, str(err)))
-        else:
-            if name == "-" and not check and not diff:
-                deliver(laid_out, None)
-                return
-    if problems:
-        raise InputError(problems)
+
+    def texts_of(name: str) -> tuple[str, str]:
+        source = read_source(name)
+        return source.text, formatted(source)
+
+    found = of_each(files, texts_of)
+    if "-" in found and not check and not diff:
+        deliver(found["-"][1], None)
+        return
+    changed = {name: texts for name, texts in found.items() if texts[1] != _as_stored(name, texts[0])}
     if diff:
         deliver("".join(_diff(name, *texts) for name, texts in changed.items()), None)
     elif not check:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from roofline.cli.outcome import settings
-from roofline.errors import InputError, MissingCapabilityError, Problem, RooflineError, UsageError
+from roofline.errors import InputError, MissingCapabilityError, Problem, UsageError, of_each
 
 if TYPE_CHECKING:
     from roofline.report.gate import Budget, Gated, GateReport
@@ -82,17 +82,7 @@ def _judged(
 # --------------------------------------------------------------------------- heads
 def _heads(question: Question) -> dict[str, tuple[Report, tuple[Budget, ...]]]:
     """Reports of the working tree with their budgets, every problem at once."""
-    problems: list[Problem] = []
-    found = {}
-    for name in _files(question.workloads):
-        try:
-            found[name] = _analyzed(name, question)
-        except InputError as err:
-            problems += err.problems
-        except RooflineError as err:
-            problems.append(Problem(name, 0, 0, str(err)))
-    if problems:
-        raise InputError(problems)
+    found = of_each(_files(question.workloads), lambda name: _analyzed(name, question))
     if not found:
         raise MissingCapabilityError(f"no workload in {', '.join(question.workloads)}: nothing was compared")
     return found

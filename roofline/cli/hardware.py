@@ -90,17 +90,17 @@ def _deliver(
         return
     from rich.console import Console
 
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(console: Console) -> None:
         if title:
-            console.print(_line(title, "bold"))
+            console.print(styled(title, "bold"))
         found: list[list[Column]] = tables()  # type: ignore[operator]
         for i, columns in enumerate(found):
             if i:
                 console.print()
             print_columns(columns, console)
         for line in lines or []:
-            console.print(_line(line))
+            console.print(styled(line))
 
     render(draw, output)

@@ -80,15 +80,15 @@ def _beside(name: str, profile: Hardware | None, maps: list[str], executions: in
 
 def _table(report: CounterReport, output: str | None, verbose: bool) -> None:
     from roofline.report.counters_view import counter_columns, counter_lines, first_line, missing_lines
-    from roofline.report.text import _line, can_encode, print_columns
+    from roofline.report.text import can_encode, print_columns, styled
 
     def draw(console: Console) -> None:
-        console.print(_line(first_line(report), "bold"))
+        console.print(styled(first_line(report), "bold"))
         print_columns(counter_columns(report, not can_encode(console)), console)
         for line in counter_lines(report):
-            console.print(_line(line))
+            console.print(styled(line))
         if verbose:
             for line in (*missing_lines(report), *(f"{name}: {said}." for name, said in report.conventions.items())):
-                console.print(_line(line))
+                console.print(styled(line))
 
     render(draw, output)

@@ -97,6 +97,7 @@ def experts(
     combine_dtype: Annotated[str, typer.Option("--combine-dtype", help="Format on the way back.")] = "bf16",
     ranks: Annotated[int | None, typer.Option("--ranks", min=1, help="Devices that hold the experts; else every copy is sent.")] = None,
     node_limit: Annotated[int, typer.Option("--node-limit", min=0, help="Most nodes that a token's copies go to; 0 for no limit.")] = 0,
+    imbalance: Annotated[float, typer.Option("--imbalance", min=1, help="What the fullest rank of experts takes in, over the mean.")] = 1.0,
     link: Link = None,
     bandwidth: Bandwidth = None,
     format_: Format = None,
@@ -121,6 +122,7 @@ def experts(
         dispatch_bytes=float(find_dtype(dispatch_dtype).bytes),
         combine_bytes=float(find_dtype(combine_dtype).bytes),
         node_limit=node_limit,
+        imbalance=imbalance,
     )
     found = expert_links(exchange, cluster, layers=layers, halves=halves, ranks=ranks)
     _deliver(found, expert_answer(found), leg_columns(found.legs), expert_lines(found), format_, output)
@@ -208,13 +210,13 @@ def _deliver(found: object, answer: str, columns: Sequence[Column], lines: Seque
 
         deliver(to_json(found), output)
         return
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(console: Console) -> None:
-        console.print(_line(answer, "bold"))
+        console.print(styled(answer, "bold"))
         if columns:
             print_columns(list(columns), console)
         for line in lines:
-            console.print(_line(line))
+            console.print(styled(line))
 
     render(draw, output)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, note, render, reported
+from roofline.cli.outcome import chosen_format, deliver, note, render, reported, settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,7 +48,7 @@ def init(
         raise UsageError(f"'{path}': a log is a YAML file; end its name in .yaml")
     if Path(path).exists():
         raise UsageError(f"'{path}' exists; a log is never begun anew over another one")
-    drafted = begin(path, workload, hardware, overrides or [])
+    drafted = begin(path, workload, hardware, overrides or [], otherwise=settings.hardware)
     _write(path, drafted.log, drafted.report_path, drafted.report)
 
 
@@ -57,7 +57,7 @@ def init(
 def next_(
     path: File,
     change: Annotated[str | None, typer.Option("--change", help="Key of 'roofline advise'; else the best that is advised.")] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A change by hand: param, setting or step.field: key=value.")] = None,
+    changes: Annotated[list[str] | None, typer.Option("--set", help="A change by hand: param, setting or step.field: key=value.")] = None,
     hypothesis: Annotated[str | None, typer.Option("--hypothesis", help="Why it should help, in your words.")] = None,
     least: Annotated[float, typer.Option("--least", help="Smallest gain that is advised.")] = 1.02,
     allow: Annotated[str, typer.Option("--allow", help="The most that results may suffer, as in 'roofline advise'.")] = "approximate",
@@ -69,7 +69,7 @@ def next_(
     from roofline.decide.advise.advise import Asked
     from roofline.decide.loop import following
 
-    drafted = following(path, change, settings or [], hypothesis, Asked(least=least, allow=allow))
+    drafted = following(path, change, changes or [], hypothesis, Asked(least=least, allow=allow))
     _write(path, drafted.log, drafted.report_path, drafted.report)
 
 
@@ -131,14 +131,12 @@ def status(
     from roofline.report import loop_view as view
 
     if chosen == "markdown":
-        from roofline.report.markdown import table
-
-        deliver(f"{view.answer(found)}\n\n{table(view.columns(found.log))}", output)
+        deliver(view.to_markdown(found), output)
         return
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(console: Console) -> None:
-        console.print(_line(view.answer(found), "bold"))
+        console.print(styled(view.answer(found), "bold"))
         console.print()
         print_columns(view.columns(found.log), console)
 

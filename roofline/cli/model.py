@@ -36,12 +36,12 @@ def show(
 
     Example: roofline model show config.json --context 8192
     """
-    from roofline.dtypes import dtype
+    from roofline.dtypes import cache_dtype
     from roofline.models.count import summary
     from roofline.spec.model import load_model
 
     if kv_dtype is not None:
-        dtype(kv_dtype)
+        cache_dtype(kv_dtype)
     chosen = chosen_format(format_, output, ("table", "json"))
     model, how, ignored = load_model(config)
     found = summary(model, how, context=context, kv_dtype=kv_dtype, ignored=ignored)
@@ -53,18 +53,18 @@ def show(
         deliver(to_json(found), output)
         return
     from roofline.report.model_view import model_columns, model_lines
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     quantised = f", weights {found.quantisation}" if found.quantisation else ""
     lines = model_lines(found) + ([f"{name}: {said}." for name, said in found.conventions.items()] if verbose else [])
 
     def draw(console: Console) -> None:
-        console.print(_line(f"{found.name} ({found.model_type}): {found.layers} layers{quantised}", "bold"))
+        console.print(styled(f"{found.name} ({found.model_type}): {found.layers} layers{quantised}", "bold"))
         for i, columns in enumerate(model_columns(found)):
             if i:
                 console.print()
             print_columns(columns, console)
         for line in lines:
-            console.print(_line(line))
+            console.print(styled(line))
 
     render(draw, output)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Settings:
-    """What the global flags say, and the settings that are no flag: ``format`` and ``hardware`` where nothing else says one.
+    """What the global flags say, and the settings that are no flag: ``format``, ``hardware`` and ``cluster`` where nothing else says one.
 
     ``warned`` are the codes of the warnings of this run, said or kept quiet, but for those that are ignored.
     """
@@ -38,6 +38,7 @@ class Settings:
     ignore: frozenset[str] = frozenset()
     format: str | None = None
     hardware: str | None = None
+    cluster: str | None = None
     warned: list[str] = field(default_factory=list)
 
 
@@ -73,20 +74,6 @@ def _refuse_not_finite(options: Mapping[str, Any]) -> None:
             raise UsageError(
                 f"--{name.rstrip('_').replace('_', '-')} {value} is out of range: not a number that anything can be worked out with"
             )
-
-
-@contextlib.contextmanager
-def figures_of(path: str) -> Iterator[None]:
-    """Turn what arithmetic and look-ups raise over the figures of somebody's file into words: no reader of its shape knows all of them.
-
-    Raises:
-        UsageError: the file's figures cannot be worked with.
-    """
-    try:
-        yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as err:
-        said = f"{type(err).__name__}: {err}"
-        raise UsageError(f"{path}: its figures cannot be worked with ({said}); a value was changed, or is out of any range") from err
 
 
 def _refuse_warnings() -> None:

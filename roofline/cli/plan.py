@@ -11,17 +11,24 @@ from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from roofline.cli.planning import Question
     from roofline.report.plan import PlanReport
 
 Phase = Annotated[str, typer.Option("--phase", help="train, prefill, decode or mixed.")]
 Cluster_ = Annotated[str, typer.Option("--cluster", "-C", help="Cluster, name or file.")]
-Sets = Annotated[list[str] | None, typer.Option("--set", help="A size: batch=2048 (of all devices), seq=8192, context=8192, chunk=512.")]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="A size: batch=2048 (of all devices), seq=8192, cached=1024, context=8192, chunk=512.")
+]
 Cost_ = Annotated[str | None, typer.Option("--cost", help="bound or estimate; bound unless --efficiency is given.")]
 Efficiency = Annotated[str | None, typer.Option("--efficiency", help="Stated shares of rates: matrix=0.6,memory=0.85,link=0.8.")]
 KvDtype = Annotated[str | None, typer.Option("--kv-dtype", help="Format of cached keys and values.")]
+DispatchDtype = Annotated[str | None, typer.Option("--dispatch-dtype", help="Format in which tokens travel to their experts.")]
 GradientDtype = Annotated[str | None, typer.Option("--gradient-dtype", help="Format of gradients; that of the weights.")]
-Optimizer = Annotated[str, typer.Option("--optimizer", help="adamw, adamw_bf16, sgd or sgd_momentum.")]
-Attention_ = Annotated[str, typer.Option("--attention", help="In training: flash, or naive with its scores in memory.")]
+Optimizer = Annotated[str | None, typer.Option("--optimizer", help="adamw (unless given), adamw_bf16, sgd or sgd_momentum.")]
+Attention_ = Annotated[
+    str | None, typer.Option("--attention", help="flash, which is taken unless said, or naive with its scores in memory.")
+]
+Page = Annotated[int, typer.Option("--page", min=0, help="Tokens of a page of the cache; 0 for none.")]
 Reserve = Annotated[str, typer.Option("--reserve", help="Memory set aside for libraries and fragments: '2 GiB'.")]
 Format = Annotated[str | None, typer.Option("--format", help="table or json.")]
 Output = Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")]
@@ -39,9 +46,11 @@ def command(
     efficiency: Efficiency = None,
     achieved: Annotated[str | None, typer.Option("--achieved", help="A rate that devices reach end to end: '430 TFLOP/s'.")] = None,
     kv_dtype: KvDtype = None,
+    dispatch_dtype: DispatchDtype = None,
     gradient_dtype: GradientDtype = None,
-    optimizer: Optimizer = "adamw",
-    attention: Attention_ = "flash",
+    optimizer: Optimizer = None,
+    attention: Attention_ = None,
+    page: Page = 0,
     reserve: Reserve = "0 B",
     format_: Format = None,
     output: Output = None,
@@ -60,7 +69,7 @@ def command(
     chosen = chosen_format(format_, output, ("table", "json"))
     given = Given(
         model=model, cluster=cluster, phase=phase, sizes=settings or [], kv_dtype=kv_dtype, gradient_dtype=gradient_dtype,
-        optimizer=optimizer, attention=attention, plan=plan, devices=devices,
+        dispatch_dtype=dispatch_dtype, optimizer=optimizer, attention=attention, page=page, plan=plan, devices=devices,
     )  # fmt: skip
     found = _judged(question(given), cost, efficiency, achieved, reserve)
     warn(found.warnings)
@@ -72,21 +81,18 @@ def command(
         _show(found, output)
 
 
-def _judged(asked: object, cost: str | None, efficiency: str | None, achieved: str | None, reserve: str) -> PlanReport:
-    from roofline.cli.planning import Question, quantity
+def _judged(asked: Question, cost: str | None, efficiency: str | None, achieved: str | None, reserve: str) -> PlanReport:
+    from roofline.cli.planning import quantity
+    from roofline.decide.costs import kind_and_shares
     from roofline.decide.judge import Asked, judge
-    from roofline.models.write import EXECUTION
     from roofline.units import Dimension
-
-    assert isinstance(asked, Question)
-    from roofline.cli.planning import kind_and_shares
 
     kind, shares = kind_and_shares(cost, efficiency)
     how = Asked(
         kind=kind,
         shares=shares,
         achieved=quantity(achieved, Dimension.FLOP_PER_S, "--achieved") if achieved else None,
-        execution=EXECUTION[asked.subject.job.phase],
+        execution=asked.subject.execution,
         reserve_bytes=quantity(reserve, Dimension.BYTES, "--reserve"),
     )
     return judge(asked.subject, asked.plan, how, asked.noticed)
@@ -94,15 +100,15 @@ def _judged(asked: object, cost: str | None, efficiency: str | None, achieved: s
 
 def _show(found: PlanReport, output: str | None) -> None:
     from roofline.report.plan_view import answer, lines, tables
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(console: Console) -> None:
-        console.print(_line(answer(found), "bold red" if found.memory.fits is False else "bold"))
+        console.print(styled(answer(found), "bold red" if found.memory.fits is False else "bold"))
         for columns in tables(found):
             console.print()
             print_columns(columns, console, last_is_total=True)
         console.print()
         for line in lines(found):
-            console.print(_line(line))
+            console.print(styled(line))
 
     render(draw, output)

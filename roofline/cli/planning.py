@@ -3,39 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from roofline.errors import UsageError, did_you_mean
-from roofline.plan.job import SIZES
+from roofline.cli.outcome import settings
+from roofline.errors import InputError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from roofline.decide.evaluate import Subject
-    from roofline.models.description import Model
-    from roofline.plan.job import Job
+    from roofline.hardware.cluster import Cluster
     from roofline.plan.plan import Plan
     from roofline.plan.validate import PlanProblem
+    from roofline.spec.model_key import AskedOfModel
     from roofline.spec.plan import WrittenPlan
     from roofline.units import Dimension
 
 WORKLOADS = (".yaml", ".yml")
 """Endings of workload files, which say model, phase and plan themselves."""
+SERVING = ("--kv-dtype", "--page")
+"""Options of steps that keep keys and values; others that a phase may refuse are of training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """The words of the command line."""
+    """The words of the command line; None where nothing is said, so that what a file says stands."""
 
     model: str
-    cluster: str
     phase: str
     sizes: list[str]
-    kv_dtype: str | None
-    gradient_dtype: str | None
-    optimizer: str
-    attention: str
+    cluster: str = ""
+    kv_dtype: str | None = None
+    gradient_dtype: str | None = None
+    dispatch_dtype: str | None = None
+    optimizer: str | None = None
+    attention: str | None = None
+    page: int = 0
     plan: str | None = None
     devices: int | None = None
+
+    def choices(self) -> dict[str, Any]:
+        """What is said of the job beside its sizes, by the names of its fields."""
+        words = {name: getattr(self, name) for name in ("kv_dtype", "gradient_dtype", "dispatch_dtype", "optimizer")}
+        return {**{name: word for name, word in words.items() if word is not None}, **({"page": self.page} if self.page else {})}
+
+    def words(self) -> tuple[str, ...]:
+        """The file, and what changes what it says of model and job, as `roofline memory` takes it, which does without the format of tokens
+        on their way to experts."""
+        said = {"phase": self.phase, **self.choices(), "attention": self.attention}
+        options = [w for key, v in said.items() if v and key != "dispatch_dtype" for w in (f"--{key.replace('_', '-')}", str(v))]
+        return (self.model, *options, *(word for size in self.sizes for word in ("--set", size)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,10 +85,57 @@ def of_workload(given: Given) -> tuple[Subject, WrittenPlan]:
 
     Raises:
         InputError: what is wrong with the file or the words, at its place.
-        UsageError: a file without a model, no cluster, or options that are said in the file.
+        UsageError: a file without a model, or no cluster.
     """
     from roofline.decide.evaluate import Subject
     from roofline.spec.cluster import load_cluster
+
+    found = asked_of_file(given)
+    named = given.cluster or (settings.cluster if found.cluster is None else None)
+    cluster = load_cluster(named) if named else found.cluster
+    if cluster is None:
+        raise UsageError("which cluster? add -C dgx-h100, or 'cluster:' to the file")
+    require_device(found, cluster)
+    own = found.expansion
+    subject = Subject(
+        model=own.model, how=own.how, job=found.case.job, cluster=cluster, attention=own.attention, stated_execution=found.execution,
+        words=_words(given, found),
+    )  # fmt: skip
+    return subject, found.written
+
+
+def _words(given: Given, asked: AskedOfModel) -> tuple[str, ...]:
+    """How the command line says model and job: by themselves, or where it cannot, by the file with the words that change it."""
+    from roofline.spec.find import model_names
+    from roofline.spec.model import load_model
+    from roofline.spec.sizes import job_words
+
+    own, job = asked.expansion, asked.case.job
+    shipped = own.model.name in model_names() and load_model(own.model.name)[:2] == (own.model, own.how)
+    if shipped and job.trainable == "full" and not (job.draft or job.mtp):
+        return (own.model.name, *job_words(job, own.attention))
+    return given.words()
+
+
+def require_device(asked: AskedOfModel, cluster: Cluster) -> None:
+    """Refuse a file that names another device than the cluster has.
+
+    Raises:
+        InputError: at the name of the device.
+    """
+    from roofline.spec.model_key import another_device
+
+    if asked.hardware is not None and (said := another_device(asked.hardware.text, cluster)):
+        raise InputError([asked.hardware.problem(said)])
+
+
+def asked_of_file(given: Given, **options: str) -> AskedOfModel:
+    """What a workload file with a model asks, with the words of the command line in place of the file's; ``options`` are further keys.
+
+    Raises:
+        InputError: what is wrong with the file or the words, at its place.
+        UsageError: a file without a model.
+    """
     from roofline.spec.model_key import asked
     from roofline.spec.plan import read_plan
     from roofline.spec.source import MapNode, parse, read_source
@@ -80,26 +143,10 @@ def of_workload(given: Given) -> tuple[Subject, WrittenPlan]:
     root = parse(read_source(given.model))
     if not isinstance(root, MapNode) or "model" not in root.entries:
         raise UsageError(f"{given.model} has no 'model': a plan is of a model and a phase, not of steps")
-    words = {"phase": given.phase, "kv_dtype": given.kv_dtype, "gradient_dtype": given.gradient_dtype}
-    changed = [*given.sizes, *(f"{key}={value}" for key, value in words.items() if value)]
-    found = asked(root, [w for w in changed if given.plan is None or not w.startswith("plan=")])
-    if found.expansion.cached:
-        raise UsageError(f"{given.model}: a plan does not count a cached prefix; 'roofline analyze' bounds the steps with one")
-    cluster = load_cluster(given.cluster) if given.cluster else found.cluster
-    if cluster is None:
-        raise UsageError("which cluster? add -C dgx-h100, or 'cluster:' to the file")
-    own, lora = found.case.job, found.expansion.lora
-    adapted: dict[str, Any] = {"trainable": "lora", "lora_rank": lora.rank} if lora else {}
-    formats: dict[str, Any] = {"kv_dtype": found.expansion.kv_dtype, "gradient_dtype": found.expansion.gradient_dtype}
-    job = replace(own, optimizer=given.optimizer, **formats, **adapted)
-    model = found.expansion.model
-    _known_optimizer(model, job)
-    subject = Subject(
-        model=model, how=found.expansion.how, job=job, cluster=cluster, attention=found.expansion.attention, given=found.expansion
-    )
-    if given.plan is None and found.written is not None:
-        return subject, found.written
-    return subject, read_plan(given.plan or "", devices=given.devices)
+    words = {"phase": given.phase or None, "attention": given.attention, **given.choices(), **options}
+    plan = None if given.plan is None else read_plan(given.plan, devices=given.devices)
+    said = {name: str(word) for name, word in words.items() if word is not None}
+    return asked(root, given.sizes, said, plan, given.devices)
 
 
 def subject_of(given: Given) -> Subject:
@@ -110,65 +157,48 @@ def subject_of(given: Given) -> Subject:
         UsageError: words that are not known, or sizes that are missing.
     """
     from roofline.decide.evaluate import Subject
-    from roofline.dtypes import dtype
+    from roofline.models.phases import require_experts
+    from roofline.models.tower_params import own_length
     from roofline.spec.cluster import load_cluster
     from roofline.spec.model import load_model
+    from roofline.spec.sizes import job_words, read_job
 
-    if not given.cluster:
-        raise UsageError("which cluster? add -C dgx-h100 ('roofline cluster list' has all)")
-    if given.phase not in SIZES:
-        said = (
-            f"unknown phase '{given.phase}'; {did_you_mean(given.phase, list(SIZES))}" if given.phase else "which phase? add --phase train"
-        )
-        raise UsageError(said)
-    if given.attention not in ("flash", "naive"):
-        raise UsageError(f"--attention: unknown '{given.attention}'; {did_you_mean(given.attention, ('flash', 'naive'))}")
-    for name in (given.kv_dtype, given.gradient_dtype):
-        if name is not None:
-            dtype(name)
-    job = _job(given)
     model, how, _ = load_model(given.model)
-    _known_optimizer(model, job)
-    return Subject(model=model, how=how, job=job, cluster=load_cluster(given.cluster), attention=given.attention)
+    cluster = given.cluster or settings.cluster
+    if not cluster:
+        raise UsageError("which cluster? add -C dgx-h100 ('roofline cluster list' has all)")
+    known_attention(given.attention)
+    job = read_job(given.phase, given.sizes, usual=own_length(model), **given.choices())
+    serving, training = {"--kv-dtype": given.kv_dtype, "--page": given.page}, {"--gradient-dtype": given.gradient_dtype}
+    refuse_of_phase(job.phase, {**serving, **training, "--optimizer": given.optimizer})
+    require_experts(model, given.dispatch_dtype, "--dispatch-dtype")
+    attention = given.attention or "flash"
+    words = (given.model, *job_words(job, attention))
+    return Subject(model=model, how=how, job=job, cluster=load_cluster(cluster), attention=attention, words=words)
 
 
-def _known_optimizer(model: Model, job: Job) -> None:
-    from roofline.models.memory_states import optimizer_bytes
-
-    optimizer_bytes(job.optimizer, job.weight_dtype or model.dtype)
-
-
-def _job(given: Given) -> Job:
-    from roofline.plan.job import Job
-    from roofline.spec.sizes import read_sizes
-
-    wanted = SIZES[given.phase]
-    sizes: dict[str, Any] = {**read_sizes(given.sizes, wanted)}
-    missing = [name for name in wanted if name not in sizes]
-    if missing:
-        raise UsageError(f"a {given.phase} step needs {', '.join(missing)}: add {' '.join(f'--set {name}=...' for name in missing)}")
-    return Job(
-        phase=given.phase, kv_dtype=given.kv_dtype, gradient_dtype=given.gradient_dtype, optimizer=given.optimizer, **sizes
-    )  # fmt: skip
-
-
-def kind_and_shares(cost: str | None, efficiency: str | None) -> tuple[str, Mapping[str, float] | None]:
-    """The kind of cost, and stated shares.
+def refuse_of_phase(phase: str, said: Mapping[str, object]) -> None:
+    """Refuse options that would change nothing: those of training while serving, and the other way round.
 
     Raises:
-        UsageError: an unknown kind, or shares beside a kind that has none.
+        UsageError: the first of them.
     """
-    from roofline.decide.costs import KINDS, read_efficiency
+    for name, value in said.items():
+        if value and (name in SERVING if phase == "train" else name not in SERVING):
+            other = "prefill, decode or mixed" if phase == "train" else "train"
+            raise UsageError(f"{name} is of --phase {other}, and this is {phase}")
 
-    if cost is not None and cost not in KINDS:
-        raise UsageError(f"--cost: unknown kind '{cost}'; {did_you_mean(cost, KINDS)}")
-    if efficiency is None:
-        if cost == "efficiency":
-            raise UsageError("efficiencies are nobody's default: state them, --efficiency matrix=...,memory=...,link=...")
-        return cost or "bound", None
-    if cost not in (None, "efficiency"):
-        raise UsageError(f"--efficiency is not of a {cost}: leave out --cost {cost}, or --efficiency")
-    return "efficiency", read_efficiency(efficiency)
+
+def known_attention(name: str | None) -> None:
+    """Refuse an implementation that is none.
+
+    Raises:
+        UsageError: with the nearest.
+    """
+    from roofline.spec.model_keys import ATTENTION
+
+    if name is not None and name not in ATTENTION:
+        raise UsageError(f"--attention: unknown '{name}'; {did_you_mean(name, ATTENTION)}")
 
 
 def quantity(text: str, dimension: Dimension, option: str) -> float:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, deliver_bytes, figures_of, render, reported
+from roofline.cli.outcome import chosen_format, deliver, deliver_bytes, render, reported
 
 if TYPE_CHECKING:
+    from roofline.report.load import Drawable
     from roofline.report.model import Report
-    from roofline.report.plot.load import Drawable
     from roofline.report.plot.svg import Drawing
 
 FORMATS = ("text", "svg", "html", "png")
@@ -59,25 +59,24 @@ def command(
         raise UsageError("standard input can be given once")
     found = _load(file)
     later = _later(found, head)
-    with figures_of(file):
-        if chosen == "html":
-            deliver(_page(found, later, (file, head or ""), allow_context_change), output)
-        elif chosen == "text":
-            _show(found, later, figure, step, output)
+    if chosen == "html":
+        deliver(_page(found, later, (file, head or ""), allow_context_change), output)
+    elif chosen == "text":
+        _show(found, later, figure, step, output)
+    else:
+        fixed = "light" if chosen == "png" and theme == "auto" else theme
+        page = _figure(found, later, figure, step, fixed, float(width))
+        if chosen == "svg":
+            deliver(page.svg(), output)
         else:
-            fixed = "light" if chosen == "png" and theme == "auto" else theme
-            page = _figure(found, later, figure, step, fixed, float(width))
-            if chosen == "svg":
-                deliver(page.svg(), output)
-            else:
-                from roofline.report.plot.png import png
+            from roofline.report.plot.png import png
 
-                deliver_bytes(png(page), output)
+            deliver_bytes(png(page), output)
 
 
 def _load(path: str) -> Drawable:
     from roofline.errors import InputError, Problem
-    from roofline.report.plot.load import load
+    from roofline.report.load import load
 
     if path != "-" and not Path(path).exists():
         raise InputError([Problem(path, 0, 0, "no such file")])

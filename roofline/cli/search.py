@@ -6,17 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
+from roofline.cli.outcome import chosen_format, deliver, note, render, reported, warn
 from roofline.cli.plan import (
     Attention_,
     Cluster_,
     Cost_,
+    DispatchDtype,
     Efficiency,
     Format,
     GradientDtype,
     KvDtype,
     Optimizer,
     Output,
+    Page,
     Phase,
     Reserve,
     Sets,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
     from roofline.cli.planning import Given
     from roofline.report.search import SearchReport
+    from roofline.spec.plan import WrittenPlan
 
 
 @reported
@@ -42,9 +45,11 @@ def command(
     cost: Cost_ = None,
     efficiency: Efficiency = None,
     kv_dtype: KvDtype = None,
+    dispatch_dtype: DispatchDtype = None,
     gradient_dtype: GradientDtype = None,
-    optimizer: Optimizer = "adamw",
-    attention: Attention_ = "flash",
+    optimizer: Optimizer = None,
+    attention: Attention_ = None,
+    page: Page = 0,
     reserve: Reserve = "0 B",
     format_: Format = None,
     output: Output = None,
@@ -59,7 +64,7 @@ def command(
     chosen = chosen_format(format_, output, ("table", "json"))
     given = Given(
         model=model, cluster=cluster, phase=phase, sizes=settings or [], kv_dtype=kv_dtype, gradient_dtype=gradient_dtype,
-        optimizer=optimizer, attention=attention, plan=plan,
+        dispatch_dtype=dispatch_dtype, optimizer=optimizer, attention=attention, page=page, plan=plan,
     )  # fmt: skip
     found = _searched(given, _numbers(devices), objective, top, (cost, efficiency), reserve)
     warn(found.warnings)
@@ -88,25 +93,28 @@ def _numbers(text: str) -> tuple[int, ...]:
 def _searched(
     given: Given, devices: tuple[int, ...], objective: str, top: int, costs: tuple[str | None, str | None], reserve: str
 ) -> SearchReport:
-    from roofline.cli.planning import WORKLOADS, kind_and_shares, of_workload, quantity, subject_of
-    from roofline.decide.costs import coster_of
+    from roofline.cli.planning import WORKLOADS, of_workload, quantity, subject_of
+    from roofline.decide.costs import coster_of, kind_and_shares
     from roofline.decide.rank import report_of
     from roofline.decide.search import search
-    from roofline.decide.space import fixed, space_of
+    from roofline.decide.space import STATED, fixed, space_of
     from roofline.errors import MissingCapabilityError
     from roofline.models.shape import shape_of
-    from roofline.models.write import EXECUTION
     from roofline.predict.estimate.estimator import NoParameters
-    from roofline.spec.plan import read_plan
+    from roofline.spec.plan import held, read_plan
     from roofline.units import Dimension
 
-    subject = of_workload(given)[0] if given.model.endswith(WORKLOADS) else subject_of(given)
+    subject, own = of_workload(given) if given.model.endswith(WORKLOADS) else (subject_of(given), None)
     kind, shares = kind_and_shares(*costs)
-    coster = coster_of(kind, subject.cluster, shares=shares, execution=EXECUTION[subject.job.phase])
+    coster = coster_of(kind, subject.cluster, shares=shares, execution=subject.execution)
     space = space_of(subject.job, shape_of(subject.model), subject.attention)
-    if given.plan:
-        read = read_plan(given.plan)
-        space = fixed(space, read.plan, read.nodes)
+    read = read_plan(given.plan) if given.plan else own
+    if read is not None:
+        keys = [key for key in read.nodes if given.plan or key in STATED]
+        held(read, subject.model, subject.job, keys)
+        space = fixed(space, read.plan, keys)
+    if own is not None and not given.plan:
+        _say_not_held(own, subject.job.phase)
     room = quantity(reserve, Dimension.BYTES, "--reserve")
     try:
         found = search(subject, devices, coster, space, objective=objective, top=top, reserve=room)
@@ -115,20 +123,30 @@ def _searched(
     return report_of(found, subject, devices, coster, objective)
 
 
+def _say_not_held(own: WrittenPlan, phase: str) -> None:
+    """The plan of a file is where its writer is, and a search is for what else there is: what it lets vary varies, in words."""
+    from roofline.cli.outcome import settings
+    from roofline.decide.space import STATED
+    from roofline.spec.plan import written
+
+    if not settings.quiet and not STATED.issuperset(own.nodes):
+        note(f"note: the file's plan, {written(own.plan, phase)}, is not held: a search looks at all plans; --plan holds what it states")
+
+
 def _show(found: SearchReport, output: str | None) -> None:
     from roofline.report.search_view import answer, front, lines, table
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(console: Console) -> None:
-        console.print(_line(answer(found), "bold"))
+        console.print(styled(answer(found), "bold"))
         for title, rows in (("", found.best), ("What no other beats in time and memory, up to three times the least time:", front(found))):
             if rows:
                 console.print()
                 if title:
-                    console.print(_line(title))
+                    console.print(styled(title))
                 print_columns(table(found, rows), console)
         console.print()
         for line in lines(found):
-            console.print(_line(line))
+            console.print(styled(line))
 
     render(draw, output)

@@ -61,7 +61,15 @@ def _asked(workload: str, varied: list[str], hardware: str | None, step: str | N
 
     fixed, axes = read_axes(varied)
     source = read_source(str(find_workload(workload)))
-    return Asked(source=source, overrides=tuple(fixed), axes=tuple(axes), hardware=hardware, step=step, tokens=tokens)
+    return Asked(
+        source=source,
+        overrides=tuple(fixed),
+        axes=tuple(axes),
+        hardware=hardware,
+        otherwise=settings.hardware,
+        step=step,
+        tokens=tokens,
+    )
 
 
 def _report(asked: Asked) -> SweepReport:
@@ -80,12 +88,12 @@ def _report(asked: Asked) -> SweepReport:
 
 def _draw(report: SweepReport, console: Console) -> None:
     from roofline.report.sweep_lines import MOST_ROWS, columns, sentences
-    from roofline.report.text import _line, can_encode, print_columns
+    from roofline.report.text import can_encode, print_columns, styled
 
     for sentence in sentences(report):
-        console.print(_line(sentence))
+        console.print(styled(sentence))
     console.print()
-    console.print(_line(f"{report.workload} on {', '.join(report.hardware)}: {len(report.points)} points", "bold"))
+    console.print(styled(f"{report.workload} on {', '.join(report.hardware)}: {len(report.points)} points", "bold"))
     print_columns(columns(report, not can_encode(console)), console)
     if len(report.points) > MOST_ROWS:
-        console.print(_line(f"(the first {MOST_ROWS} of {len(report.points)} points; --format csv has all)", "dim"))
+        console.print(styled(f"(the first {MOST_ROWS} of {len(report.points)} points; --format csv has all)", "dim"))

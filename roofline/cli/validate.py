@@ -68,21 +68,17 @@ def command(
 
 def _check(files: list[str], chosen: str, output: str | None) -> None:
     """Every problem of workloads, profiles, clusters, dataflows and settings."""
-    from roofline.errors import InputError, Problem, RooflineError
+    from roofline.errors import InputError, tried
     from roofline.spec.load import load_any
     from roofline.spec.settings import check_file
 
-    problems: list[Problem] = []
-    for name in files:
-        try:
-            if name.endswith(".toml"):
-                check_file(name)
-            else:
-                load_any(name)
-        except InputError as err:
-            problems += err.problems
-        except RooflineError as err:
-            problems.append(Problem(name, 0, 0, str(err)))
+    def check(name: str) -> None:
+        if name.endswith(".toml"):
+            check_file(name)
+        else:
+            load_any(name)
+
+    _, problems = tried(files, check)
     if chosen != "table":
         from roofline.report.formats.exchange import problems_as
 
@@ -156,18 +152,18 @@ def _deliver(found: Accuracy, chosen: str, output: str | None) -> None:
 
 def _draw(found: Accuracy, output: str | None) -> None:
     from roofline.report import accuracy_view as view
-    from roofline.report.text import _line, print_columns
+    from roofline.report.text import print_columns, styled
 
     def draw(screen: Console) -> None:
-        screen.print(_line(f"measured tables beside {found.hardware} (errors of predicted over measured time)", "bold"))
+        screen.print(styled(f"measured tables beside {found.hardware} (errors of predicted over measured time)", "bold"))
         print_columns(view.group_columns(found), screen)
         for heading, rows in (("rows farthest off", found.worst), ("rows faster than their bound", found.faster_than_bound)):
             if rows:
                 screen.print()
-                screen.print(_line(heading, "bold"))
+                screen.print(styled(heading, "bold"))
                 print_columns(view.row_columns(rows), screen)
         screen.print()
         for line in view.sentences(found):
-            screen.print(_line(line))
+            screen.print(styled(line))
 
     render(draw, output)

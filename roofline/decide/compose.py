@@ -2,7 +2,8 @@
 
 The slowest stage sets the pace. Exchanges are waited for unless the plan says that their axis overlaps; then compute of the same pass
 covers them, in the order tp, ep, cp, data, each second of compute once. A ring of context parallelism has only attention to hide
-behind; gathered keys and values and Ulysses' exchanges lie before attention and are waited for. Gradients hide behind the backward
+behind; gathered keys and values and Ulysses' exchanges lie before attention and are waited for, and so are the parts of an answer
+over cached keys that ranks share. Gradients hide behind the backward
 pass of the last microbatch (with ZeRO 2, which keeps a share of them only, of each), weights gathered after the optimizer behind the
 forward pass of the first. Between stages a microbatch's way is waited for while the pipeline fills and drains; else it runs beside the
 next microbatch, if pp overlaps.
@@ -15,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from roofline.decide.times import EXCHANGES, PassTimes, Times, more
-from roofline.numeric import Number, maximum, total, where
+from roofline.decide.times import EXCHANGES, HOST, WAITS, PassTimes, Times, more
+from roofline.numeric import Number, is_array, maximum, minimum, total, where
 from roofline.plan.pipeline import Passes, bubble_s
 from roofline.plan.plan import Plan
 
@@ -75,20 +76,20 @@ def exposed(passes: PassTimes, plan: Plan) -> dict[str, Number]:
         if axis not in plan.overlap or (axis == "cp" and plan.context_kind != "ring"):
             found[axis] = needed
             continue
-        room = _smaller(attention, cover) if axis == "cp" else cover
-        found[axis] = maximum(needed - room, 0.0)
-        cover = cover - (needed - found[axis])
+        hidden = minimum(needed, minimum(attention, cover) if axis == "cp" else cover)
+        found[axis] = needed - hidden
+        cover = cover - hidden
+    for axis, seconds in passes.needed.items():
+        found[axis] = found.get(axis, 0.0) + seconds
+    if is_array(passes.host) or passes.host > 0:
+        found[HOST] = maximum(passes.host - passes.compute - passes.recompute - total(found.values()), 0.0)
     return found
-
-
-def _smaller(a: Number, b: Number) -> Number:
-    return -maximum(-a, -b)
 
 
 def layer_passes(layer: Times, plan: Plan) -> Stage:
     """A layer with what it waits for."""
     forward, backward = exposed(layer.forward, plan), exposed(layer.backward, plan)
-    waited = {axis: forward.get(axis, 0.0) + backward.get(axis, 0.0) for axis in EXCHANGES if axis in forward or axis in backward}
+    waited = {axis: forward.get(axis, 0.0) + backward.get(axis, 0.0) for axis in WAITS if axis in forward or axis in backward}
     return Stage(
         times=layer,
         forward_s=layer.forward.compute + layer.forward.recompute + total(forward.values()),
@@ -133,7 +134,10 @@ def _both_s(parts: Sequence[Stage], held: tuple[Number, ...]) -> Number:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pipeline:
-    """What the stages are: the slowest, the sum over all, seconds of one hop between two, and how many microbatches pass."""
+    """What the stages are: the slowest, the sum over all, seconds of one hop between two, and how many microbatches pass.
+
+    ``idle_s`` is how long a single stage waits for the host in the whole step, None where no host launches kernels one by one.
+    """
 
     slowest: Stage
     all_forward_s: Number
@@ -141,6 +145,18 @@ class Pipeline:
     all_weight_s: Number
     hop_s: Number
     count: Number
+    idle_s: Number | None = None
+
+    def waited(self, plan: Plan) -> dict[str, Number]:
+        """What the slowest stage waits for in all microbatches, by axis.
+
+        The host runs ahead from kernel to kernel, which is known of a single stage as a whole; of several each part, whose microbatches
+        follow each other, is taken to need the longer of its two sides.
+        """
+        found = {axis: seconds * self.count for axis, seconds in self.slowest.exposed.items()}
+        if self.idle_s is not None:
+            found[HOST] = where(plan.pp == 1, self.idle_s, found.get(HOST, 0.0))
+        return found
 
 
 def trained(pipeline: Pipeline, plan: Plan) -> Parts:
@@ -151,8 +167,8 @@ def trained(pipeline: Pipeline, plan: Plan) -> Parts:
         backward_s=pipeline.all_backward_s / plan.pp,
         weight_s=pipeline.all_weight_s / plan.pp,
     )
-    waited = {axis: seconds * count for axis, seconds in slow.exposed.items()}
-    waited["pp"] = waited.get("pp", 0.0) + _hops(pipeline, plan, ways=2)
+    waited = pipeline.waited(plan)
+    waited["pp"] = waited.get("pp", 0.0) + _hops(pipeline, plan)
     once = slow.times
     # A rank that keeps only its share of gradients (ZeRO 2) has to give away the others' after each microbatch.
     times: Number = count if plan.zero == 2 else 1
@@ -165,22 +181,31 @@ def trained(pipeline: Pipeline, plan: Plan) -> Parts:
 
 
 def served(pipeline: Pipeline, plan: Plan) -> Parts:
-    """The parts of a forward step of the whole batch: microbatches follow each other through the stages.
+    """The parts of a prefill: equal parts of the batch follow each other through the stages and over the hops between them.
 
-    In decode each sequence waits for its own microbatch to come through all stages, and for the others to pass the slowest one.
+    With the hops these are a row of machines that work on alike pieces one after the other: the first piece passes all of them, and each
+    further one is done as much later as the slowest of them takes. A hop that does not overlap holds up the stage that sends.
     """
-    slow, count = pipeline.slowest, pipeline.count
-    waited = {axis: seconds * count for axis, seconds in slow.exposed.items()}
-    waited["pp"] = waited.get("pp", 0.0) + _hops(pipeline, plan, ways=1)
+    slow, count, hop = pipeline.slowest, pipeline.count, pipeline.hop_s
+    later = maximum(hop - slow.forward_s, 0.0) if "pp" in plan.overlap else hop
+    waited = pipeline.waited(plan)
+    waited["pp"] = waited.get("pp", 0.0) + (plan.pp - 1) * hop + where(plan.pp > 1, (count - 1) * later, 0.0)
     return _parts(slow, count, waited, maximum(pipeline.all_forward_s - slow.forward_s, 0.0), 0.0)
 
 
 def decoded(pipeline: Pipeline, plan: Plan) -> Parts:
-    """The parts of one token of every sequence: pp microbatches keep all stages busy, so only a missing one leaves them idle."""
-    slow, count = pipeline.slowest, pipeline.count
-    waited = {axis: seconds * count for axis, seconds in slow.exposed.items()}
-    waited["pp"] = waited.get("pp", 0.0) + plan.pp * pipeline.hop_s * where(plan.pp > 1, 1, 0)
-    return _parts(slow, count, waited, maximum(pipeline.all_forward_s - count * slow.forward_s, 0.0), 0.0)
+    """The parts of a round: one token of every sequence, in at most as many microbatches as there are stages.
+
+    A microbatch comes again when it has passed all stages and hops, and a stage or a hop when it has had all microbatches: the longest of
+    these is the round. What goes back to the first stage is the number of a token for each sequence, which takes no time here.
+    """
+    slow, count, hop = pipeline.slowest, pipeline.count, pipeline.hop_s
+    busy, passed = count * slow.forward_s, pipeline.all_forward_s
+    hops = where(plan.pp > 1, count * hop, 0.0)
+    longest = maximum(passed + (plan.pp - 1) * hop, maximum(busy, hops) if "pp" in plan.overlap else busy + hops)
+    waited = pipeline.waited(plan)
+    waited["pp"] = waited.get("pp", 0.0) + (longest - maximum(busy, passed))
+    return _parts(slow, count, waited, maximum(passed - busy, 0.0), 0.0)
 
 
 def _parts(slow: Stage, count: Number, waited: Mapping[str, Number], bubble: Number, optimizer: Number) -> Parts:
@@ -189,16 +214,26 @@ def _parts(slow: Stage, count: Number, waited: Mapping[str, Number], bubble: Num
         compute_s=(forward.compute + backward.compute) * count,
         recompute_s=(forward.recompute + backward.recompute) * count,
         bubble_s=bubble,
-        exposed={axis: waited[axis] for axis in EXCHANGES if axis in waited},
+        exposed={axis: waited[axis] for axis in WAITS if axis in waited},
         optimizer_s=optimizer,
     )
 
 
-def _hops(pipeline: Pipeline, plan: Plan, *, ways: int) -> Number:
-    """Waiting for microbatches on their way: p - 1 hops while the pipeline fills and drains, then what compute does not cover."""
-    hop, count = pipeline.hop_s, pipeline.count
+def _hops(pipeline: Pipeline, plan: Plan) -> Number:
+    """Waiting for microbatches of training on their way between stages.
+
+    The last stage has its first microbatch after p - 1 hops, and the first stage hears of the last as many later; DualPipe feeds both
+    ends, and those in the middle wait for p / 2 - 1. If pp overlaps, links work beside stages: pieces pass one in the time of the slowest
+    stage or of a hop, whichever is longer, so that each further one is later by what the hop takes more. Else a hop holds up the stage
+    that sends, twice a piece between others, though for the first to arrive and the last to leave that is the wait already counted.
+    """
+    hop = pipeline.hop_s
     chunks = plan.virtual if plan.schedule == "interleaved" else 1
-    filling = ways * (plan.pp - 1) * hop
-    cover = pipeline.slowest.passes.both_s / (ways * chunks)
-    each = maximum(hop - cover, 0.0) if "pp" in plan.overlap else hop
-    return filling + where(plan.pp > 1, ways * chunks * count * each, 0.0)
+    ends = maximum(plan.pp - 2, 0) if plan.schedule == "dualpipe" else 2 * (plan.pp - 1)
+    if "pp" in plan.overlap:
+        later = (chunks * pipeline.count - 1) * maximum(hop - pipeline.slowest.passes.both_s / chunks, 0.0)
+    else:  # of two stages one sends only forwards, the other back, but for what goes from a chunk to the next
+        between = plan.pp > 2
+        sent = where(between, 2 * chunks, 2 * chunks - 1) * pipeline.count
+        later = maximum(sent - where(between, 3, 1), 0) * hop
+    return where(plan.pp > 1, ends * hop + later, 0.0)

@@ -83,8 +83,8 @@ def _by_walked(changes: Sequence[Change], walked: set[str]) -> Iterator[tuple[di
 def _labels(found: Grid | Block, what: str) -> Any:
     """What is the case at each point, in words."""
     if what == "fits":
-        needed, size = found.figures["memory_bytes"], found.figures["memory_size"]
-        return np.where(np.isnan(size), "unknown", np.where(needed <= size, "fits", "does not fit"))
+        fits = found.figures["fits"]
+        return np.where(np.isnan(fits), "unknown", np.where(fits > 0, "fits", "does not fit"))
     column = "limiter" if what == "limiter" else "step_limiter"
     return np.array([*found.names[column], NOTHING])[found.words[column]]
 

@@ -6,6 +6,8 @@ at its limit draws and an idle one does not. A band of a time becomes a band of 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline import __version__
 from roofline.decide.failures import daly_interval_s, job_mtbf_s, shares, young_interval_s
 from roofline.errors import UsageError
@@ -47,6 +49,16 @@ def per_million(fleet: Fleet, tokens_per_s: Amount) -> PerMillion:
     return PerMillion(usd=scaled(seconds, usd_per_s(fleet)), joules=None if power is None else scaled(seconds, power))
 
 
+def require_rate(*given: object) -> None:
+    """Refuse a cost of tokens of which nothing says how quickly they are made.
+
+    Raises:
+        UsageError: nothing given is anything.
+    """
+    if all(one is None for one in given):
+        raise UsageError("give what reads tokens (--prefill, --input-tokens-per-s), what writes them (--decode, --output-tokens-per-s)")
+
+
 def token_cost(
     fleet: Fleet,
     read: Throughput | None,
@@ -59,8 +71,7 @@ def token_cost(
     Raises:
         UsageError: no rate at all, or a mix of which one part has no rate.
     """
-    if read is None and written is None:
-        raise UsageError("give what reads tokens (--prefill, --input-tokens-per-s), what writes them (--decode, --output-tokens-per-s)")
+    require_rate(read, written)
     if blend is not None and (read is None or written is None):
         raise UsageError("--blend needs the rate of tokens read and the rate of tokens written")
     first, second = (None if t is None else per_million(fleet, t.tokens_per_s) for t in (read, written))
@@ -82,6 +93,30 @@ def token_cost(
         blended=_blended(first, second, blend) if blend and first and second else None,
         blend=blend,
         unavailable=why,
+    )
+
+
+def mixed_cost(fleet: Fleet, throughput: Throughput, both: tuple[float, float], inputs: tuple[Input, ...] = ()) -> TokenCost:
+    """The cost of tokens of a mixed step, which reads and writes so many in the same seconds.
+
+    What it costs is that of all its tokens, in the mix of the step. Tokens written carry all of it, those read beside them included; tokens
+    read have no price of their own, since no second is theirs alone.
+    """
+    rates = [replace(throughput, tokens_per_s=scaled(throughput.tokens_per_s, tokens / sum(both))) for tokens in both]
+    beside = f"a step reads {both[0] / both[1]:,.4g} tokens beside each that it writes: the cost of those written is that of the whole step"
+    return TokenCost(
+        schema=COST_SCHEMA,
+        kind="token_cost",
+        tool=TOOL,
+        inputs=inputs,
+        fleet=fleet,
+        read=rates[0],
+        written=rates[1],
+        input=None,
+        output=per_million(fleet, rates[1].tokens_per_s),
+        blended=per_million(fleet, throughput.tokens_per_s),
+        blend=both,
+        unavailable={"input": beside, **({"joules": NO_POWER} if fleet.watts_per_device is None else {})},
     )
 
 

@@ -7,28 +7,26 @@ from dataclasses import dataclass, field, replace
 
 from roofline.decide.compose import Parts, Pipeline, Stage, decoded, layer_passes, served, slowest_of, trained
 from roofline.decide.costs import Coster
-from roofline.decide.layers import Memo, Pick, Timed, Timer, one_replica
+from roofline.decide.layers import Memo, Pick, Timed, Timer
 from roofline.decide.times import more
-from roofline.dtypes import dtype as find_dtype
 from roofline.hardware.cluster import Cluster
 from roofline.models.description import Model
-from roofline.models.expansion import Expansion, plan_names
-from roofline.models.phases import params_of
+from roofline.models.expansion import Expansion
+from roofline.models.phases import asked_of, names_of, params_of
 from roofline.models.quantised import Quantisation
-from roofline.numeric import Number, total, where
-from roofline.ops.base import Counts, Kernel, Op, TensorSpec
-from roofline.ops.optimizer import AdamW
+from roofline.models.tower_params import with_towers
+from roofline.models.write import EXECUTION
+from roofline.numeric import Number, divisors, scalar, total, where
 from roofline.plan.job import Job
-from roofline.plan.pipeline import layers_of_stages, microbatches
+from roofline.plan.pipeline import layers_of_stages, left_open, microbatch, microbatches
 from roofline.plan.plan import Plan
-from roofline.spec.vectorised import value_of
+from roofline.spec.vectorised import LANGUAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """What is spread over devices: a model as it is stored, a job, on a cluster. ``attention`` is flash or naive.
-
-    ``given`` is the expansion of a workload file, whose other choices (adapters, draft tokens, formats of exchanges) stand.
+    """What is spread over devices: a model as it is stored, a job, on a cluster. ``attention`` is flash or naive, ``stated_execution`` how
+    somebody says that kernels are launched. ``words`` are those with which `roofline memory` asks about model and job, if they are known.
     """
 
     model: Model
@@ -36,37 +34,27 @@ class Subject:
     job: Job
     cluster: Cluster
     attention: str = "flash"
-    given: Expansion | None = None
+    stated_execution: str | None = None
+    words: tuple[str, ...] = ()
+
+    @property
+    def execution(self) -> str:
+        """How kernels are launched: as somebody says, else as is usual in the phase."""
+        return self.stated_execution or EXECUTION[self.job.phase]
+
+    def __post_init__(self) -> None:
+        """What follows from the images of the job is of this model."""
+        object.__setattr__(self, "job", with_towers(self.model, self.job))
 
     def expansion(self, plan: Plan) -> Expansion:
         """The steps under the words of a plan."""
-        if self.given is not None:
-            return replace(self.given, plan=plan)
-        return Expansion(
-            model=self.model,
-            phase=self.job.phase,
-            how=self.how,
-            kv_dtype=self.job.kv_dtype,
-            plan=plan,
-            attention=self.attention,
-            gradient_dtype=self.job.gradient_dtype,
-        )
-
-    def update(self, written: Op) -> Op:
-        """The optimizer's step as the job runs it, in the formats of `roofline.models.memory_states`: with fp32 masters, m and v, or all in
-        the model's format; plain descent reads a gradient and changes a weight, with momentum one state more."""
-        assert isinstance(written, AdamW)
-        gradient = self.job.gradient_dtype or written.dtype
-        if self.job.optimizer.startswith("adamw"):
-            master = self.job.optimizer == "adamw" and find_dtype(written.dtype).bits < 32
-            return replace(written, master=master, grad_dtype=gradient)
-        return descent(written.parameters, written.dtype, gradient, momentum=self.job.optimizer == "sgd_momentum")
+        return asked_of(self.model, self.how, self.job, plan, self.attention)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evaluation:
-    """A plan's step: its parts in seconds, ``first_s`` until the first tokens of a batch are there (the whole step in prefill), ``count``
-    microbatches, matrix FLOP executed on all devices, and of the slowest stage seconds by what decides them and resident bytes read."""
+    """A plan's step: its parts in seconds, ``count`` microbatches, matrix FLOP executed on all devices, and of the slowest stage seconds by
+    what decides them and resident bytes read. ``plan`` has the parts of a prefill that were left open."""
 
     plan: Plan
     parts: Parts
@@ -85,17 +73,25 @@ class Evaluation:
 class Evaluator:
     """Judges plans of one subject at one kind of cost. Steps are written and compiled once for each set of a plan's words."""
 
-    def __init__(self, subject: Subject, coster: Coster, pick: Pick = lambda cost: cost.time_s) -> None:
+    def __init__(self, subject: Subject, coster: Coster, pick: Pick = lambda cost: cost) -> None:
         self.subject, self.coster, self.pick = subject, coster, pick
+        self.costs: Memo | None = None
         self._timers: dict[tuple[object, ...], tuple[Timer, dict[str, int | str]]] = {}
+
+    def read(self, pick: Pick, costs: Memo) -> Evaluator:
+        """The same with costs read in another way; ``costs`` keeps them, of one settled plan, for all ways."""
+        other = Evaluator(self.subject, self.coster, pick)
+        other._timers, other.costs = self._timers, costs
+        return other
 
     def evaluate(self, plan: Plan) -> Evaluation:
         """The step of a plan, whose degrees may be arrays; whether it obeys the rules is for `roofline.plan.validate` to say."""
-        placed = self.placed(plan)
+        settled = self.settled(plan)
+        placed = self.placed(settled)
         pipeline, flop = self.pipeline(self.timed(placed), placed)
         slow = pipeline.slowest
         return Evaluation(
-            plan=plan,
+            plan=settled,
             parts=self.parts(pipeline, placed),
             count=pipeline.count,
             flop=flop * pipeline.count * plan.tp * plan.cp * plan.dp,
@@ -104,15 +100,23 @@ class Evaluator:
             by=slow.times.by,
         )
 
-    def placed(self, plan: Plan) -> Plan:
-        """The plan with the sequences of a microbatch: its own in training, in serving a replica's batch over its stages."""
+    def settled(self, plan: Plan) -> Plan:
+        """The plan with the parts of a prefill that it leaves open: of all equal parts of a replica's batch the quickest."""
         job = self.subject.job
-        return plan if job.phase == "train" else one_replica(plan, job.batch)
+        if not left_open(plan, job):
+            return plan
+        parts = (replace(plan, microbatch=n) for n in divisors(int(scalar(job.batch / plan.dp))))
+        return min(parts, key=lambda part: scalar(self.evaluate(part).step_s))
+
+    def placed(self, plan: Plan) -> Plan:
+        """The plan with the sequences of a microbatch that its job makes of it."""
+        return replace(plan, microbatch=microbatch(plan, self.subject.job))
 
     def timed(self, plan: Plan, memo: Memo | None = None) -> Timed:
         """Layers, embedding and head under the plan, for one microbatch on one rank."""
         timer, params = self._timer(plan)
-        return timer.timed(plan, self.names(plan, params), self.pick, memo)
+        names = names_of(params, self.subject.model, self.subject.job, plan, plan.microbatch, LANGUAGE)
+        return timer.timed(plan, names, self.pick, memo, self.costs)
 
     def pipeline(self, timed: Timed, plan: Plan) -> tuple[Pipeline, Number]:
         """The stages, and matrix FLOP of one microbatch over all of them on one rank of each."""
@@ -122,20 +126,11 @@ class Evaluator:
         """What the step is made of."""
         return {"train": trained, "prefill": served}.get(self.subject.job.phase, decoded)(pipeline, plan)
 
-    def names(self, plan: Plan, params: Mapping[str, int | str]) -> dict[str, Number]:
-        """What the expressions of steps use: degrees, the job's sizes, and what follows from them."""
-        job = self.subject.job
-        found: dict[str, Number] = dict(plan_names(plan))
-        given = {"batch": plan.microbatch, "seq": job.seq, "context": job.context, "chunk": job.chunk, "decode_batch": plan.microbatch}
-        for name, said in params.items():
-            found[name] = given[name] if name in given else value_of(said, found)
-        return found
-
     def _timer(self, plan: Plan) -> tuple[Timer, dict[str, int | str]]:
         words = (plan.sequence_parallel, plan.context_kind, plan.zero, plan.recompute)
         if words not in self._timers:
             expansion = self.subject.expansion(plan)
-            timer = Timer(expansion, self.subject.cluster, self.coster, self.subject.update)
+            timer = Timer(expansion, self.subject.cluster, self.coster)
             self._timers[words] = (timer, dict(params_of(expansion)))
         return self._timers[words]
 
@@ -151,6 +146,7 @@ def pipeline_of(timed: Timed, plan: Plan, layers: int, count: Number) -> tuple[P
         all_weight_s=total(more(0.0, p.times.backward.weight, n) for p, n in zip(parts, everything, strict=True)),
         hop_s=timed.hop_s,
         count=count,
+        idle_s=None if timed.issued is None else timed.issued.idle_s(count),
     ), total(more(0.0, p.times.flop, n) for p, n in zip(parts, everything, strict=True))
 
 
@@ -170,18 +166,3 @@ def held_by_stages(plan: Plan, layers: int) -> list[tuple[Number, Number, Number
         return stages
     alone = plan.pp == 1  # with a single stage the first is also the last
     return [(where(alone, layers, n), where(alone, 1, e), where(alone, 1, h)) for n, e, h in stages]
-
-
-def descent(parameters: Number, dtype: str, gradient: str, *, momentum: bool) -> Op:
-    """Stochastic gradient descent as one pass: fp32 masters where weights have fewer bits, 2 FLOP a parameter and 2 for momentum."""
-    copied = find_dtype(dtype).bits < 32
-    state = ("master", *(("momentum",) if momentum else ()))
-    changed = tuple(TensorSpec(name, (parameters,), "fp32", "inout") for name in state)
-    copy = (TensorSpec("copy", (parameters,), dtype, "out"),) if copied else ()
-    return Kernel(
-        label="sgd",
-        dtype=dtype,
-        reads=(*changed, TensorSpec("g", (parameters,), gradient, "in")),
-        writes=(*changed, *copy),
-        arithmetic=Counts(vector=(4 if momentum else 2) * parameters),
-    )

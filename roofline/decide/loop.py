@@ -52,8 +52,8 @@ class Drafted:
     report: str
 
 
-def begin(path: str, workload: str, hardware: str | None, overrides: Sequence[str]) -> Drafted:
-    """A log whose turn 0 is the workload as it is.
+def begin(path: str, workload: str, hardware: str | None, overrides: Sequence[str], *, otherwise: str | None = None) -> Drafted:
+    """A log whose turn 0 is the workload as it is, on ``hardware``, else the device that it names, else ``otherwise``.
 
     Raises:
         UsageError: no device, or a workload from standard input, which cannot be read again.
@@ -61,7 +61,7 @@ def begin(path: str, workload: str, hardware: str | None, overrides: Sequence[st
     if workload == "-":
         raise UsageError("a loop reads its workload again at every turn; give a file or a shipped name, not standard input")
     read = load_workload(workload, overrides)
-    device = hardware or read.hardware
+    device = hardware or read.hardware or otherwise
     if device is None:
         raise UsageError(f"'{workload}' names no device: add -H NAME (roofline hardware list shows them)")
     profile = load_hardware(device)

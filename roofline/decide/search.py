@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from roofline.decide.compose import Parts, Pipeline
-from roofline.decide.costs import Coster
+from roofline.decide.costs import Coster, EstimateCoster
 from roofline.decide.evaluate import Evaluator, Subject
 from roofline.decide.layers import Memo
 from roofline.decide.pareto import front
@@ -22,15 +22,17 @@ from roofline.decide.rows import taken
 from roofline.decide.space import Array, Space, Words, grid, interleaved, obeys, one, plan_of, pointless
 from roofline.errors import UsageError
 from roofline.hardware.profile import si
-from roofline.models.memory import Work, memory, work_of
+from roofline.models.memory import Work, needed_bytes, work_of
 from roofline.models.memory_saved import Kept
 from roofline.models.shape import shape_of
 from roofline.numeric import Number
 from roofline.plan.plan import Plan
-from roofline.spec.vectorised import operator_of
+from roofline.predict.estimate.estimator import NoParameters
+from roofline.spec.vectorised import LANGUAGE
 
 OBJECTIVES = ("time", "cost", "memory")
 NO_ROOM = "does not fit the device's memory"
+NO_TIME = "no parameters are fitted of exchanges over a link that it needs"
 SAME = "the same plan in other words"
 
 
@@ -123,6 +125,7 @@ def search(
 
     Raises:
         UsageError: an unknown objective, or a device whose memory nobody states.
+        NoParameters: an estimate for which nothing is known of a kernel, or of a link that all plans need.
     """
     if objective not in OBJECTIVES:
         raise UsageError(f"unknown objective '{objective}'; known: {', '.join(OBJECTIVES)}")
@@ -131,8 +134,10 @@ def search(
         raise UsageError(f"{subject.cluster.device.name} states no size of its memory, so that no plan can be said to fit")
     counted = Counted()
     looks = (_Looks(subject, coster, n, space, available - reserve, counted) for n in devices)
-    kept = [batch.leading(objective, top) for look in looks for batch in look.batches()]
+    with np.errstate(invalid="ignore"):  # of times that are infinite, which are left out
+        kept = [batch.leading(objective, top) for look in looks for batch in look.batches() if len(batch.step_s)]
     if not kept:
+        _refuse_unknown(coster, counted)
         return Found(best=(), pareto=(), counted=counted)
     places = [(batch, at) for batch in kept for at in range(len(batch.step_s))]
     first, second = (np.concatenate(columns) for columns in zip(*(b.keys(objective) for b in kept), strict=True))
@@ -148,6 +153,16 @@ def search(
         pareto=tuple(candidate(i) for i in ends),
         counted=counted,
     )
+
+
+def _refuse_unknown(coster: Coster, counted: Counted) -> None:
+    """Where no plan has a time, what is not known is the answer.
+
+    Raises:
+        NoParameters: plans that fit all use links of which nothing is known.
+    """
+    if isinstance(coster, EstimateCoster) and counted.infeasible.get(NO_TIME):
+        raise NoParameters("; ".join(coster.unknown.values()))
 
 
 def _distinct(order: Any, first: Array, top: int) -> list[int]:
@@ -202,7 +217,7 @@ class _Looks:
         for schedule in self.space.schedule:
             columns, rows = interleaved(self.degrees, self.space) if schedule == "interleaved" else (self.degrees, None)
             plan = plan_of(columns, Words(parallel, context, 0, "none", self.space.order[0], schedule), self.space)
-            obey, broken = obeys(plan, self.subject.job, self.shape, self.devices, self.subject.cluster.node_ranks)
+            obey, broken = obeys(plan, self.subject.job, self.shape, self.devices, self.subject.cluster)
             found[schedule] = _Rows(columns, rows, obey, broken)
         return found
 
@@ -272,17 +287,24 @@ class _Looks:
 
     def _batch(self, plan: Plan, parts: Parts, needed: Array) -> _Batch:
         named = {name: _column(seconds, needed.shape) for name, seconds in parts.named().items()}
-        return _Batch(plan, self.devices, _column(parts.step_s, needed.shape), needed, named)
+        found = _Batch(plan, self.devices, _column(parts.step_s, needed.shape), needed, named)
+        timed = np.isfinite(found.step_s)
+        if timed.all():
+            return found
+        without = int(len(timed) - timed.sum())
+        self.counted.lose(NO_TIME, without)
+        self.counted.feasible -= without
+        return taken(found, timed)
 
     # ------------------------------------------------------------------ memory
     def _work(self, plan: Plan) -> Work | None:
         s = self.subject
-        return work_of(s.model, s.how, s.job, plan, operator_of, self.kept) if s.job.phase == "train" else None
+        return work_of(s.model, s.how, s.job, plan, LANGUAGE, self.kept) if s.job.phase == "train" else None
 
     def _bytes(self, words: Words, found: _Rows, work: Work | None) -> Array:
         s, plan = self.subject, plan_of(found.columns, words, self.space)
         own = work if found.rows is None else taken(work, found.rows)
-        needed = memory(s.model, s.how, s.job, plan, operator_of, kept=self.kept, work=own).needed
+        needed = needed_bytes(s.model, s.how, s.job, plan, LANGUAGE, self.kept, own)
         return _column(needed, found.columns["tp"].shape)
 
 

@@ -12,16 +12,21 @@ from typing import Any
 import numpy as np
 
 from roofline.errors import UsageError
+from roofline.hardware.cluster import Cluster
+from roofline.numeric import divisors, scalar
 from roofline.plan.job import Job
 from roofline.plan.plan import CONTEXT_KINDS, ORDERS, Plan
 from roofline.plan.validate import Case, Shape, verdicts
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 COLUMNS = ("tp", "cp", "pp", "dp", "ep", "etp", "microbatch", "virtual")
+PP = COLUMNS.index("pp")
+STATED = frozenset({"overlap", "imbalance", "node_limit"})
+"""Keys of a plan that no search varies: what is known of the software and of the tokens, which holds for every plan."""
 MOST_VIRTUAL = 16
 """Chunks of layers a stage that are tried."""
 MOST_MICROBATCH = 64
-"""Sequences of a microbatch that are tried: powers of two up to this."""
+"""Sequences of the largest microbatch that is tried in training, where larger ones hold more and leave fewer to fill the stages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +60,7 @@ class Words:
 def space_of(job: Job, shape: Shape, attention: str) -> Space:
     """What a job lets vary: without a backward pass neither ZeRO nor recomputation nor schedules do."""
     if job.phase != "train":
-        context = CONTEXT_KINDS if job.phase == "prefill" else ("all_gather",)
+        context = CONTEXT_KINDS if job.phase == "prefill" else CONTEXT_KINDS[:1]
         return Space(zero=(0,), schedule=("1f1b",), recompute=("none",), context_kind=context)
     # Flash attention computes its scores again by itself, so that selective recomputation is none.
     recompute = ("none", "selective", "full") if attention == "naive" else ("none", "full")
@@ -63,15 +68,19 @@ def space_of(job: Job, shape: Shape, attention: str) -> Space:
 
 
 def grid(devices: int, job: Job, shape: Shape, space: Space) -> dict[str, Array]:
-    """All degrees whose product is the devices, with their microbatches and ranks of experts, as columns; a single chunk a stage."""
+    """All degrees whose product is the devices, with their microbatches and ranks of experts, as columns; a single chunk a stage.
+
+    Raises:
+        UsageError: stated degrees that make no such product, or the microbatch of a step that has none.
+    """
     fixed = dict(space.fixed)
     mesh = np.array(list(_meshes(devices, fixed)), dtype=np.float64).reshape(-1, 4)
     if not len(mesh):
         said = ", ".join(f"{axis}={value:g}" for axis, value in fixed.items() if axis in ("tp", "cp", "pp", "dp"))
         raise UsageError(f"--plan {said}: no degrees of the other axes make {devices:,} devices with it")
-    training = job.phase == "train"
-    micro = _only(fixed, "microbatch", _powers(MOST_MICROBATCH) if training else [1])
-    experts = _only(fixed, "ep", _divisors(shape.experts) if shape.experts else [1])
+    if "microbatch" in fixed and job.phase not in ("train", "prefill"):
+        raise UsageError(f"--plan microbatch={fixed['microbatch']}: a {job.phase} step goes in as many parts as there are stages")
+    experts = _only(fixed, "ep", divisors(shape.experts) if shape.experts else [1])
     found = _outer(mesh, experts)
     # Experts are each on one rank, or split as the products of attention are.
     if shape.experts and "etp" not in fixed:
@@ -80,7 +89,12 @@ def grid(devices: int, job: Job, shape: Shape, space: Space) -> dict[str, Array]
         found = np.concatenate([whole, split])
     else:
         found = _outer(found, [fixed.get("etp", 1)])
-    found = _outer(_outer(found, micro), [1])
+    micro = _only(fixed, "microbatch", _microbatches(job))
+    if job.phase == "prefill" and "microbatch" not in fixed:  # without stages the batch is whole
+        found = np.concatenate([_outer(found[found[:, PP] == 1], [1]), _outer(found[found[:, PP] > 1], micro)])
+    else:
+        found = _outer(found, micro)
+    found = _outer(found, [1])
     return {name: found[:, i].copy() for i, name in enumerate(COLUMNS)}
 
 
@@ -95,10 +109,10 @@ def interleaved(columns: dict[str, Array], space: Space) -> tuple[dict[str, Arra
 
 def _meshes(devices: int, fixed: dict[str, int]) -> Iterator[tuple[int, int, int, int]]:
     """tp, cp, pp and the dp that is left over."""
-    for tp in _only(fixed, "tp", _divisors(devices)):
-        for cp in _only(fixed, "cp", _divisors(devices // tp) if devices % tp == 0 else []):
+    for tp in _only(fixed, "tp", divisors(devices)):
+        for cp in _only(fixed, "cp", divisors(devices // tp) if devices % tp == 0 else []):
             rest = devices // (tp * cp)
-            for pp in _only(fixed, "pp", _divisors(rest) if devices % (tp * cp) == 0 else []):
+            for pp in _only(fixed, "pp", divisors(rest) if devices % (tp * cp) == 0 else []):
                 if devices % (tp * cp * pp) == 0 and fixed.get("dp", rest // pp) == rest // pp:
                     yield tp, cp, pp, rest // pp
 
@@ -114,13 +128,13 @@ def _outer(rows: Array, values: Sequence[int]) -> Array:
     return np.column_stack([many, np.tile(np.array(values, dtype=np.float64), len(rows))])
 
 
-def _divisors(n: int) -> list[int]:
-    small = [d for d in range(1, int(n**0.5) + 1) if n % d == 0]
-    return sorted({*small, *(n // d for d in small)})
-
-
-def _powers(most: int) -> list[int]:
-    return [2**i for i in range(most.bit_length())]
+def _microbatches(job: Job) -> list[int]:
+    """Sequences of a microbatch: divisors of the batch, of which the rules leave those that divide a replica's. A prefill has all of them,
+    as where a single plan leaves its parts open; training those up to a size."""
+    if job.phase not in ("train", "prefill"):
+        return [1]
+    parts = divisors(int(scalar(job.batch)))
+    return parts if job.phase == "prefill" else [n for n in parts if n <= MOST_MICROBATCH]
 
 
 # --------------------------------------------------------------------------- rules
@@ -141,12 +155,13 @@ def plan_of(columns: dict[str, Array], words: Words, space: Space) -> Plan:
     )
 
 
-def obeys(plan: Plan, job: Job, shape: Shape, devices: int, ranks: int) -> tuple[Any, dict[str, int]]:
+def obeys(plan: Plan, job: Job, shape: Shape, devices: int, cluster: Cluster) -> tuple[Any, dict[str, int]]:
     """A mask of the plans that obey all rules, and how many break each, counted under the first that they break."""
     size = len(np.atleast_1d(plan.tp))
     left = np.ones(size, dtype=bool)
     broken: dict[str, int] = {}
-    for reason, holds in verdicts(Case(plan=plan, job=job, shape=shape, devices=devices, node_ranks=ranks)):
+    case = Case(plan=plan, job=job, shape=shape, devices=devices, node_ranks=cluster.node_ranks, capacity=cluster.capacity)
+    for reason, holds in verdicts(case):
         kept = left & np.broadcast_to(np.asarray(holds, dtype=bool), (size,))
         lost = int(left.sum() - kept.sum())
         if lost:
@@ -195,7 +210,7 @@ def fixed(space: Space, plan: Plan, stated: Collection[str]) -> Space:
             words[name] = (getattr(plan, name),)
     if "virtual" in stated and plan.virtual > 1:
         words["schedule"] = ("interleaved",)
-    for name in ("overlap", "imbalance", "node_limit"):
+    for name in STATED:
         if name in stated:
             words[name] = getattr(plan, name)
     return replace(space, **words)

@@ -19,8 +19,10 @@ from roofline.decide.swept_bound import SweptBound, bounds, memory_size
 from roofline.decide.swept_estimate import LIMITERS, SweptEstimate, estimates
 from roofline.errors import UsageError, did_you_mean
 from roofline.hardware.profile import Hardware
+from roofline.numeric import anywhere
 from roofline.report.build import analyze
 from roofline.report.model import Report
+from roofline.report.resident import UNCOUNTED
 from roofline.spec.axes import Axis, Value, spelt
 from roofline.spec.expression import ExpressionError, evaluate
 from roofline.spec.formula import Formula
@@ -47,6 +49,7 @@ FIGURES = (
     "intensity",
     "memory_bytes",
     "memory_size",
+    "fits",
     "tokens",
 )
 WORDS = ("limiter", "step_limiter", "estimate_limiter")
@@ -54,12 +57,16 @@ WORDS = ("limiter", "step_limiter", "estimate_limiter")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is swept: the workload's text, what stays, the axes, the device (else the workload's), a step and the tokens of a run."""
+    """What is swept: the workload's text, what stays, the axes, the device, a step and the tokens of a run.
+
+    The device is ``hardware``, else the workload's, else ``otherwise``.
+    """
 
     source: Source
     overrides: tuple[str, ...]
     axes: tuple[Axis, ...]
     hardware: str | None = None
+    otherwise: str | None = None
     step: str | None = None
     tokens: str | None = None
 
@@ -130,9 +137,9 @@ def device(asked: Asked, overrides: Sequence[str]) -> Hardware:
     """The device of a point.
 
     Raises:
-        UsageError: neither the command line nor the workload names one.
+        UsageError: nothing names one.
     """
-    name = asked.hardware or read_workload(asked.source, overrides).hardware
+    name = asked.hardware or read_workload(asked.source, overrides).hardware or asked.otherwise
     if name is None:
         raise UsageError("a sweep needs a device: add -H NAME")
     return load_hardware(name)
@@ -203,13 +210,14 @@ def evaluated(asked: Asked, overrides: Sequence[str], arrays: Mapping[str, Any],
 def _as_block(asked: Asked, bound: SweptBound, estimate: SweptEstimate | str, hardware: Hardware, tokens: Any) -> Block:
     step = _followed(asked, bound)
     size = memory_size(hardware)
-    missing = isinstance(estimate, str)
+    fits = bound.memory.verdict(size)
     figures = {
         "bound_s": bound.time_s,
         "step_bound_s": step.time_s * step.step.repeat if step else np.nan,
         "intensity": bound.intensity,
-        "memory_bytes": bound.memory_bytes,
+        "memory_bytes": bound.memory.needed,
         "memory_size": np.nan if size is None else size,
+        "fits": fits,
         "tokens": tokens,
         **{
             f"estimate{end}_s": np.nan if isinstance(estimate, str) else getattr(estimate, f"{end.lstrip('_') or 'time'}_s") for end in ENDS
@@ -221,7 +229,10 @@ def _as_block(asked: Asked, bound: SweptBound, estimate: SweptEstimate | str, ha
         "estimate_limiter": -1 if isinstance(estimate, str) else estimate.limiter,
     }
     names = {"limiter": bound.resources, "step_limiter": bound.resources, "estimate_limiter": LIMITERS}
-    return Block(figures, words, names, {"estimate": str(estimate)} if missing else {})
+    why = {"estimate": estimate} if isinstance(estimate, str) else {}
+    if size is not None and anywhere(fits != fits):  # not a number
+        why["fits"] = UNCOUNTED
+    return Block(figures, words, names, why)
 
 
 ENDS = ("", "_low", "_high")
@@ -262,7 +273,7 @@ def _of_report(asked: Asked, report: Report, tokens: Any) -> Block:
     row = report.row(asked.step) if asked.step else None
     bound, estimate = totals.bound, totals.estimate
     assert bound is not None
-    size = totals.memory.available_bytes
+    size, fits = totals.memory.available_bytes, totals.memory.fits
     intensity = totals.intensity_flop_per_byte["hbm"]
     figures = {
         "bound_s": bound.time_s,
@@ -273,6 +284,7 @@ def _of_report(asked: Asked, report: Report, tokens: Any) -> Block:
         "intensity": np.nan if intensity is None else intensity,
         "memory_bytes": totals.memory.needed_bytes,
         "memory_size": np.nan if size is None else size,
+        "fits": np.nan if fits is None else float(fits),
         "tokens": tokens,
     }
     said = {

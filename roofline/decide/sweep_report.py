@@ -45,7 +45,7 @@ def _points(asked: Asked, grid: Grid) -> Iterator[Point]:
     words = {name: words_of(grid, name) for name in grid.words}
     keys = [a.key for a in asked.axes]
     for i, values in enumerate(product(*(a.values for a in asked.axes))):
-        needed, size, tokens = (figures[name][i] for name in ("memory_bytes", "memory_size", "tokens"))
+        needed, fits, tokens = (figures[name][i] for name in ("memory_bytes", "fits", "tokens"))
         bound, estimate = figures["bound_s"][i], figures["estimate_s"][i]
         yield Point(
             params=dict(zip(keys, values, strict=True)),
@@ -59,7 +59,7 @@ def _points(asked: Asked, grid: Grid) -> Iterator[Point]:
             estimate_limiter=words["estimate_limiter"][i],
             intensity_flop_per_byte=figures["intensity"][i],
             memory_bytes=needed or 0.0,
-            fits=None if size is None else (needed or 0.0) <= size,
+            fits=None if fits is None else fits > 0,
             tokens=tokens,
             bound_tokens_per_s=tokens / bound if tokens and bound else None,
             tokens_per_s=tokens / estimate if tokens and estimate else None,

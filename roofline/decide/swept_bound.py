@@ -13,6 +13,7 @@ from roofline.hardware.profile import Figure, Hardware
 from roofline.numeric import Number, maximum, total
 from roofline.ops.base import Op, Work, work_of
 from roofline.predict.bound import handicap, machine_of, resource_times, resource_work, traffic_of
+from roofline.report.resident import Resident, resident
 from roofline.workload.workload import Step, Workload
 
 NOTHING = -1
@@ -41,7 +42,7 @@ class SweptBound:
     time_s: Number
     limiter: Any
     intensity: Number
-    memory_bytes: Number
+    memory: Resident
 
 
 def bounds(steps: Sequence[Step], workload: Workload, hardware: Hardware) -> SweptBound:
@@ -59,7 +60,7 @@ def bounds(steps: Sequence[Step], workload: Workload, hardware: Hardware) -> Swe
         for number in np.unique(s.limiter):
             if number != NOTHING:
                 by_limiter[number] = by_limiter[number] + np.where(on_path[task.id] & (s.limiter == number), task.time_s, 0.0)
-    return SweptBound(found, tuple(resources), time, _largest(by_limiter), _intensity(found), _memory(found))
+    return SweptBound(found, tuple(resources), time, _largest(by_limiter), _intensity(found), resident((s.step, s.ops) for s in found))
 
 
 def _step(step: Step, hardware: Hardware, traffic: str, resources: list[str]) -> SweptStep:
@@ -106,19 +107,6 @@ def _intensity(steps: Sequence[SweptStep]) -> Number:
     with np.errstate(divide="ignore", invalid="ignore"):
         found: Number = np.where(np.asarray(moved) > 0, flop / np.asarray(moved, dtype=np.float64), np.nan)
     return found
-
-
-def _memory(steps: Sequence[SweptStep]) -> Number:
-    """Weights and caches of all steps, and the activations of the largest one, as in `roofline.report.totals`."""
-    resident: Number = 0
-    largest: Number = 0
-    for s in steps:
-        for t in s.step.op.tensors():
-            if t.role == "cache" or (t.role == "weight" and not s.step.tied_to):
-                resident = resident + t.bytes * s.step.repeat
-        for op in s.ops:
-            largest = maximum(largest, total(t.bytes for t in op.tensors() if t.role in ("in", "out", "inout")) + op.extra_memory_bytes())
-    return resident + largest
 
 
 def memory_size(hardware: Hardware) -> float | None:

@@ -13,11 +13,10 @@ from roofline.decide.swept_schedule import SweptTask, critical_path
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.profile import Hardware
 from roofline.numeric import Number, anywhere, maximum, minimum, total
-from roofline.ops.launched import FusedAttention
 from roofline.predict.estimate.estimator import Estimator, HostCost, KernelEstimate
 from roofline.predict.estimate.host import HOST_SET
-from roofline.predict.estimate.timeline import CLOSE, LaunchedStep, Launches, end_of_overlapped, in_order, launch, layered
-from roofline.predict.floor import warm_floor_s
+from roofline.predict.estimate.issue import calls_of, raised
+from roofline.predict.estimate.timeline import CLOSE, LaunchedStep, end_of_overlapped, launched, layered
 
 LIMITERS = ("fixed", "memory", "compute", "host")
 """What decides an estimate, by number; -1 is nothing."""
@@ -42,19 +41,9 @@ class _Kernels:
     hosts: tuple[HostCost, ...]
     factor: Number
 
-    def launches(self, host: Number, device: Number, *, chained: bool) -> Launches:
-        found = []
-        for k, h in zip(self.kernels, self.hosts, strict=True):
-            calls = k.kernel.calls
-            busy = (k.time_s * self.factor + h.between_s(chained)) * device
-            found.append(launch(h.host_s * host / calls, busy / calls).times(calls))
-        return in_order(found)
-
     def launched(self, host: Number, device: Number, *, chained: bool) -> LaunchedStep:
-        first = next((h.host_s / k.kernel.calls for k, h in zip(self.kernels, self.hosts, strict=True)), 0.0)
-        step = self.swept.step
-        once = self.launches(host, device, chained=chained)
-        return LaunchedStep(step.id, once, first * host, step.repeat, self.swept.ops[0].lane, step.after)  # type: ignore[arg-type]
+        step, calls = self.swept.step, calls_of(self.kernels, self.hosts, self.factor, chained=chained)
+        return launched(step.id, [c.scaled(host, device) for c in calls], step.repeat, self.swept.ops[0].lane, step.after)
 
 
 def estimates(steps: Sequence[SweptStep], execution: str, hardware: Hardware) -> SweptEstimate | str:
@@ -78,21 +67,7 @@ def estimates(steps: Sequence[SweptStep], execution: str, hardware: Hardware) ->
 
 def _kernels(swept: SweptStep, estimator: Estimator) -> _Kernels:
     kernels = tuple(k for op in swept.ops for k in estimator.op(op).kernels)
-    return _Kernels(swept, kernels, tuple(estimator.host(k.kernel) for k in kernels), _raised(swept, kernels, estimator.hardware))
-
-
-def _raised(swept: SweptStep, kernels: Sequence[KernelEstimate], hardware: Hardware) -> Number:
-    """How many times longer than the parameters say the device needs at least, as in a report."""
-    moved = swept.work.compulsory.hbm
-    if not any(isinstance(k.kernel, FusedAttention) for k in kernels):
-        said = [(getattr(k.kernel, "read_bytes", 0) + getattr(k.kernel, "write_bytes", 0)) * k.kernel.calls for k in kernels]
-        moved = minimum(moved, total(said))
-    kernels_run: Any = swept.work.kernels
-    passes = max(int(kernels_run), sum(k.kernel.calls for k in kernels))
-    floor: Any = warm_floor_s(swept.work, hardware, moved, passes)
-    time: Any = total(k.time_s for k in kernels)
-    low = (time > 0) & (time < floor)
-    return np.where(low, floor / np.where(low, time, 1.0), 1.0) if anywhere(low) else 1.0
+    return _Kernels(swept, kernels, tuple(estimator.host(k.kernel) for k in kernels), raised(swept.work, kernels, estimator.hardware))
 
 
 def _host_ends(estimator: Estimator) -> tuple[float, float]:

@@ -13,19 +13,25 @@ from roofline.numeric import Number
 
 EXCHANGES = ("tp", "ep", "cp", "data", "pp")
 """Exchanges in the order in which they are hidden: etp counts as tp, expert_data as data."""
+HOST = "host"
+"""What a device waits for that is no exchange: the host, which launches kernels one by one and falls behind."""
+WAITS = (*EXCHANGES, HOST)
 AXIS_OF = {"tp": "tp", "etp": "tp", "ep": "ep", "cp": "cp", "dp": "data", "data": "data", "expert_data": "data", "pp": "pp"}
 
 
 @dataclass(slots=True)
 class PassTimes:
     """One pass of a microbatch: ``compute`` with ``recompute`` apart, ``attention`` of that compute and ``weight`` of it for gradients of
-    weights, and ``exchanges`` by axis. Seconds."""
+    weights, and ``exchanges`` by axis; ``needed`` are further ones that nothing can hide. ``host`` is what launching all of it costs a
+    host. Seconds."""
 
     compute: Number = 0.0
     recompute: Number = 0.0
     attention: Number = 0.0
     weight: Number = 0.0
     exchanges: dict[str, Number] = field(default_factory=dict)
+    needed: dict[str, Number] = field(default_factory=dict)
+    host: Number = 0.0
 
     def plus(self, other: PassTimes, times: Number = 1) -> PassTimes:
         """This and ``times`` the other."""
@@ -35,6 +41,8 @@ class PassTimes:
             more(self.attention, other.attention, times),
             more(self.weight, other.weight, times),
             _plus(self.exchanges, other.exchanges, times),
+            _plus(self.needed, other.needed, times),
+            more(self.host, other.host, times),
         )
 
 

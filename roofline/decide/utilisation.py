@@ -3,7 +3,7 @@
 Model FLOP are what the mathematics needs, three times the forward pass in training. The forward pass multiplies each token with the
 weights that it passes (the embedding is looked up, the head multiplied) and counts attention by one of these rules:
 
-- ``causal``: queries meet half of the keys in the mean, (s + 1) / 2, as they do under a causal mask;
+- ``causal``: q queries, the last of which meets all k keys, meet k - (q - 1) / 2 in the mean, (s + 1) / 2 in a sequence of s;
 - ``full``: all s keys, as PaLM (arXiv 2204.02311, appendix B) and Megatron count: 12 L H d s a token in training;
 - ``products``: no attention;
 - ``six_nd``: no attention, and 2 FLOP for every parameter a token passes, the looked-up embedding too: 6 N D in training.
@@ -15,53 +15,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofline.models.count import all_weights, flop_per_token, parameters
+from roofline.models.count import all_weights, flop_per_source_token, flop_per_token, parameters
 from roofline.models.description import Model
+from roofline.models.tower_params import image_flop
 from roofline.numeric import Number
 from roofline.plan.job import Job
 
 RULES = ("causal", "full", "products", "six_nd")
 
 
-def model_flop(model: Model, job: Job, rule: str) -> Number:
-    """Model FLOP of a step on all devices together, attention by a rule.
+def model_flop(model: Model, job: Job, rule: str, pieces: Number = 1) -> Number:
+    """Model FLOP of a step on all devices together, attention by a rule. ``pieces`` are the prompts that the chunk of a mixed step is of.
 
-    In decode a token meets its whole context under any rule that counts attention; a ``mixed`` step counts its chunk at its own length.
-    A prefill multiplies the head with the last token of a sequence only, except under ``six_nd``.
+    In decode a token meets its whole context under any rule that counts attention, and each guessed token is one more; a ``mixed`` step
+    counts each piece of its chunk behind what is cached in front of it. Tokens of a cached prefix are met as keys and computed by nobody.
+    Prompts multiply the head with the last token of a sequence, or of a piece, only, except under ``six_nd``.
     """
     weights = list(all_weights(model))
     if rule == "six_nd":
         each = 2 * parameters(model, weights).active
         return each * job.tokens * (3 if job.phase == "train" else 1)
     products = flop_per_token(model, weights, 0).weights
+    head = 2 * model.vocab * model.hidden if model.head else 0
 
-    def forward(keys: Number) -> Number:
-        return products + (0 if rule == "products" else attention_flop(model, keys))
+    def forward(queries: Number, keys: Number) -> Number:
+        """Of so many queries, the last of which meets all keys."""
+        seen = keys - (queries - 1) / 2 if model.kind == "decoder" and rule == "causal" else keys
+        return queries * (products + (0 if rule == "products" else attention_flop(model, seen, job.source)))
 
     if job.phase == "decode":
-        return forward(job.context) * job.batch
+        return forward(1 + job.draft, job.context) * job.batch
     if job.phase == "mixed":
-        return forward(job.context) * job.batch + forward(_seen(model, job.chunk, rule)) * job.chunk
-    whole = forward(_seen(model, job.seq, rule)) * job.batch * job.seq
-    if job.phase == "train":
-        return 3 * whole
-    head = 2 * model.vocab * model.hidden if model.head else 0
-    return whole - head * (job.batch * job.seq - job.batch)
+        piece = job.chunk / pieces
+        return forward(1, job.context) * job.batch + pieces * (forward(piece, job.cached + piece) - head * (piece - 1))
+    beside = job.images * image_flop(model, job, attention=rule != "products") + job.source * flop_per_source_token(weights)
+    whole = (forward(job.prompt, job.length) + beside) * job.batch
+    return 3 * whole if job.phase == "train" else whole - head * job.batch * (job.prompt - 1)
 
 
-def _seen(model: Model, length: Number, rule: str) -> Number:
-    causal = model.kind == "decoder" and rule == "causal"
-    return (length + 1) / 2 if causal else length
-
-
-def attention_flop(model: Model, keys: Number) -> Number:
-    """Forward FLOP a token of attention over ``keys`` keys, of all layers; linear in the keys up to each window.
+def attention_flop(model: Model, keys: Number, source: Number = 0) -> Number:
+    """Forward FLOP a token of attention over ``keys`` keys and those of a ``source``, of all layers; linear in the keys up to each window.
 
     Windows are met by linear interpolation at the keys of a query in the mean.
     """
-    low = flop_per_token(model, [], int(keys)).attention
-    rest = keys - int(keys)
-    return low + (rest * (flop_per_token(model, [], int(keys) + 1).attention - low) if rest else 0)
+    low, rest = flop_per_token(model, [], int(keys), int(source)).attention, keys - int(keys)
+    return low + (rest * (flop_per_token(model, [], int(keys) + 1, int(source)).attention - low) if rest else 0)
 
 
 def leaves_memory_roof(seconds: Callable[[int], tuple[float, float]], most: int = 2**20) -> int | None:

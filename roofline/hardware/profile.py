@@ -7,11 +7,12 @@ Every figure says where it comes from (`Figure.source`) and of what kind it is; 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.errors import UsageError, did_you_mean
+from roofline.records import dataclass
 
 LEVELS = ("register", "smem", "l2", "hbm")
 """Memory levels from the arithmetic outwards."""

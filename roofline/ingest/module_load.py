@@ -8,6 +8,7 @@ What goes wrong in it is the user's to repair, and is told with its place in the
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import importlib
 import os
 import re
@@ -51,18 +52,45 @@ def torch_or_refuse() -> Any:
 
 @contextlib.contextmanager
 def users_code(what: str) -> Iterator[None]:
-    """Code of the user: what it prints goes to stderr, and what it raises becomes one block that names its place.
+    """Code of the user: what it prints, by whatever way, goes to stderr, and what it raises becomes one block that names its place.
 
     Raises:
         UsageError: it raised something, or ended the process.
     """
     try:
-        with contextlib.redirect_stdout(sys.stderr):
+        with _descriptor_to_stderr(), contextlib.redirect_stdout(sys.stderr):
             yield
     except (UsageError, MissingCapabilityError, KeyboardInterrupt):
         raise
     except (Exception, SystemExit) as err:
         raise UsageError(f"{what} {_block(err)}") from err
+
+
+@contextlib.contextmanager
+def _descriptor_to_stderr() -> Iterator[None]:
+    """Descriptor 1 is that of stderr meanwhile, for what compiled code and processes that are started print past ``sys.stdout``."""
+    try:
+        kept = os.dup(1)
+    except OSError:  # closed, so that nothing can land there
+        yield
+        return
+    try:
+        _flush()
+        with contextlib.suppress(OSError):
+            os.dup2(2, 1)
+        yield
+    finally:
+        _flush()  # what is still in buffers is of that code too
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _flush() -> None:
+    """The buffers before descriptor 1: Python's and the C library's."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        sys.__stdout__.flush()  # type: ignore[union-attr]
+    with contextlib.suppress(OSError, TypeError, AttributeError):
+        ctypes.CDLL(None).fflush(None)
 
 
 def _block(err: BaseException) -> str:

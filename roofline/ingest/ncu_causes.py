@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from roofline.ingest.ncu_group import Group
 from roofline.ingest.ncu_metrics import SECTOR_BYTES
 from roofline.report.counters import Cause, CountedWork
-from roofline.units import Dimension, format_quantity
+from roofline.report.sentences import size
 
 NOISE = 0.05
 """Counters of memory hold instructions, parameters and page tables as well: a difference within 5 % has no cause to look for."""
@@ -27,9 +27,7 @@ def _always(group: Group) -> Iterator[Cause]:
     if spilled is None:
         spilled = group.add(("local_load_bytes", 1), ("local_store_bytes", 1))
     if spilled:
-        yield Cause(
-            name="spills", amount=spilled, unit="B", evidence=f"{_bytes(spilled)} of local memory passed L1: registers spilled there"
-        )
+        yield Cause(name="spills", amount=spilled, unit="B", evidence=f"{size(spilled)} of local memory passed L1: registers spilled there")
     for way in ("load", "store"):
         yield from _uncoalesced(group, way)
 
@@ -40,7 +38,7 @@ def _uncoalesced(group: Group, way: str) -> Iterator[Cause]:
     if used is not None and 0 < used < SECTOR_BYTES * (1 - NOISE):
         wasted = (sectors or 0.0) * (SECTOR_BYTES - used)
         said = f"global {way}s used {used:.3g} of the 32 B of each sector"
-        yield Cause(name="uncoalesced", amount=wasted, unit="B", evidence=said + (f", {_bytes(wasted)} were not used" if wasted else ""))
+        yield Cause(name="uncoalesced", amount=wasted, unit="B", evidence=said + (f", {size(wasted)} were not used" if wasted else ""))
     elif used is None and sectors and requests and sectors / requests > MOST_SECTORS_A_REQUEST:
         ratio = sectors / requests
         wasted = (sectors - MOST_SECTORS_A_REQUEST * requests) * SECTOR_BYTES
@@ -69,7 +67,7 @@ def _reads(group: Group, read: float, counted: CountedWork) -> Iterator[Cause]:
         said = f"memory read {_ratio(read, counted.hbm_read_bytes)} what reading each operand once takes: L2 missed beyond the first touch"
         yield Cause(name="re-reads", amount=extra, unit="B", evidence=said + (f" ({100 * hits:.3g} % of its sectors hit)" if hits else ""))
     elif -extra > NOISE * counted.hbm_read_bytes:
-        said = f"memory read {_bytes(-extra)} less than each operand once: they were in L2 when the kernel began"
+        said = f"memory read {size(-extra)} less than each operand once: they were in L2 when the kernel began"
         yield Cause(name="resident operands", amount=extra, unit="B", evidence=said)
 
 
@@ -78,19 +76,15 @@ def _writes(written: float, counted: CountedWork, l2_bytes: float | None) -> Ite
     small = NOISE * counted.hbm_write_bytes
     if extra > small:
         if l2_bytes is not None and extra <= l2_bytes:
-            said = f"{_bytes(extra)} more were written than results: lines that were dirty in L2 before were written back meanwhile"
+            said = f"{size(extra)} more were written than results: lines that were dirty in L2 before were written back meanwhile"
             yield Cause(name="write-back", amount=extra, unit="B", evidence=said)
         elif l2_bytes is not None:
-            said = f"{_bytes(extra)} more were written than results, which is more than L2 holds: partial results or partial sectors"
+            said = f"{size(extra)} more were written than results, which is more than L2 holds: partial results or partial sectors"
             yield Cause(name="extra writes", amount=extra, unit="B", evidence=said)
     elif -extra > small and l2_bytes is not None and -extra <= l2_bytes:
-        said = f"{_bytes(-extra)} of the results had not reached memory at the end: those lines were dirty in L2"
+        said = f"{size(-extra)} of the results had not reached memory at the end: those lines were dirty in L2"
         yield Cause(name="results left in L2", amount=extra, unit="B", evidence=said)
 
 
 def _ratio(a: float, b: float) -> str:
     return f"{a / b:.3g} times" if b else "more than"
-
-
-def _bytes(value: float) -> str:
-    return format_quantity(value, Dimension.BYTES)

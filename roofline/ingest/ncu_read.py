@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from roofline.errors import InputError, Problem, did_you_mean
@@ -71,9 +71,14 @@ class _Lines:
     source: Source
     header: list[str]
     delimiter: str
+    also: frozenset[str]
     rows: list[tuple[int, list[str]]] = field(default_factory=list)
     skipped: int = 0
     problems: list[Problem] = field(default_factory=list)
+
+    def wanted(self, name: str) -> bool:
+        """Whether a counter is read: one that is known, or asked for by its name."""
+        return wanted(name) or name in self.also
 
     def fail(self, line: int, column: int, message: str) -> None:
         """A problem in the cell of that column."""
@@ -91,8 +96,8 @@ class _Lines:
             raise InputError(self.problems)
 
 
-def read_table(path: str) -> Table:
-    """The launches of a file, or of standard input for ``-``.
+def read_table(path: str, also: Collection[str] = ()) -> Table:
+    """The launches of a file, or of standard input for ``-``; with the counters named ``also`` beside those that are known.
 
     Raises:
         InputError: no table of the profiler, a row of the wrong length, a number that is none, an unknown unit.
@@ -100,7 +105,7 @@ def read_table(path: str) -> Table:
     import hashlib
 
     source = read_source(path, max_bytes=MOST_BYTES)
-    lines = _lines(source)
+    lines = _lines(source, frozenset(also))
     lines.raise_if_any()
     wide = NAME not in lines.header
     launches, locale = (_wide if wide else _long)(lines)
@@ -135,7 +140,7 @@ def _split(line: str, delimiter: str) -> list[str] | None:
         return None
 
 
-def _lines(source: Source) -> _Lines:
+def _lines(source: Source, also: frozenset[str] = frozenset()) -> _Lines:
     """The header and the rows behind it.
 
     Raises:
@@ -147,7 +152,7 @@ def _lines(source: Source) -> _Lines:
             for delimiter in (",", ";", "\t"):
                 header = _split(text, delimiter)
                 if header and KERNEL in header:
-                    found = _Lines(source, [name.strip() for name in header], delimiter)
+                    found = _Lines(source, [name.strip() for name in header], delimiter, also)
                     _collect(found, texts, number)
                     return found
     seen = next((n for n, t in enumerate(texts, 1) if "No kernels were profiled" in t or "ERR_NVGPUCTRPERM" in t), 0)
@@ -160,7 +165,7 @@ def _lines(source: Source) -> _Lines:
 def _collect(found: _Lines, texts: Sequence[str], header_line: int) -> None:
     """Rows of the right length; a line that looks like one and is not is a problem, any other was printed by the program."""
     width = len(found.header)
-    twice = {name for name in found.header if name and found.header.count(name) > 1 and wanted(name)}
+    twice = {name for name in found.header if name and found.header.count(name) > 1 and found.wanted(name)}
     for name in sorted(twice):
         found.fail(header_line, len(found.header) - 1 - found.header[::-1].index(name), f"column '{name}' stands twice")
     for number, text in enumerate(texts[header_line:], header_line + 1):
@@ -188,7 +193,7 @@ def _locale(lines: _Lines, cells: Iterator[str]) -> Locale:
 # --------------------------------------------------------------------------- the two forms
 def _wide(lines: _Lines) -> tuple[list[Launch], Locale]:
     """One launch a row; the first row holds the units."""
-    known = {i: name for i, name in enumerate(lines.header) if wanted(name)}
+    known = {i: name for i, name in enumerate(lines.header) if lines.wanted(name)}
     if not lines.rows:
         return [], Locale(".", True)
     number, units = lines.rows[0]
@@ -223,7 +228,7 @@ def _long(lines: _Lines) -> tuple[list[Launch], Locale]:
         lines.problems.append(Problem(lines.source.path, 0, 0, message))
         return [], Locale(".", True)
     name_at, unit_at = header.index(NAME), header.index(UNIT)
-    rows = [(n, row) for n, row in lines.rows if wanted(row[name_at])]
+    rows = [(n, row) for n, row in lines.rows if lines.wanted(row[name_at])]
     locale = _locale(lines, (row[value_at] for _, row in rows))
     counters: dict[tuple[str, ...], dict[str, Value]] = {}
     first: dict[tuple[str, ...], list[str]] = {}
@@ -232,7 +237,7 @@ def _long(lines: _Lines) -> tuple[list[Launch], Locale]:
         key = tuple(row[i] for i in identity)
         first.setdefault(key, row)
         counters.setdefault(key, {})
-        if not wanted(row[name_at]):
+        if not lines.wanted(row[name_at]):
             continue
         scale = _scale(lines, number, unit_at, row[unit_at], row[name_at])
         value = _value(lines, number, value_at, row[value_at], scale, locale) if scale else None

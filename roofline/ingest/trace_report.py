@@ -41,6 +41,10 @@ US = 1e-6
 MOST_NAMED = 5
 
 
+OTHER_DEVICE = "W108"
+"""Code of the warning that the profile is not of the device that the trace names."""
+
+
 def ingest_trace(
     path: str,
     hardware: Hardware | None = None,
@@ -162,7 +166,7 @@ class _Analysis:
             critical_path=self._critical(),
             ranking=self._ranking(rows),
             warnings=warnings,
-            unavailable=_unavailable(bool(kernels), bool(worked), self.hardware),
+            unavailable=_unavailable(bool(kernels), bool(total), bool(worked), self.hardware),
         )
 
     def _rows(self, total: float) -> list[TraceRow]:
@@ -256,8 +260,12 @@ class _Analysis:
         graph = math.fsum(r.time_s for r in rows if r.unknown and "graph" in r.unknown)
         if self.trace.partial:
             found.append(Notice(code="W101", message=f"only part of the trace was read: {self.trace.partial}"))
-        if coverage is None:
+        if not any(self.trace.gpu_kind[i] == "kernel" for i in self.piece_of):
             found.append(Notice(code="W102", message="the trace has no GPU kernels: was it recorded with ProfilerActivity.CUDA?"))
+        elif coverage is None:
+            found.append(Notice(code="W107", message="every kernel of the trace takes 0 s: nothing follows from such durations"))
+        if self.hardware and (other := _other_device(self.hardware, self.trace.devices)):
+            found.append(Notice(code=OTHER_DEVICE, message=other))
         if graph:
             found.append(
                 Notice(code="W103", message="kernels of a replayed graph cannot be told apart by operator; record a run without graphs")
@@ -319,11 +327,20 @@ def _ranked(part: str, kind: str, path_s: float, share_of_roof: float | None, to
     )
 
 
-def _unavailable(kernels: bool, worked: bool, hardware: Hardware | None) -> Mapping[str, str]:
-    found = {} if kernels else {"coverage": "no kernels"}
+def _unavailable(kernels: bool, timed: bool, worked: bool, hardware: Hardware | None) -> Mapping[str, str]:
+    found = {} if timed else {"coverage": "all kernels take 0 s" if kernels else "no kernels"}
     if not worked:
         found |= dict.fromkeys(("known_flop", "known_hbm_bytes"), "no operator's work is known")
     return found if hardware else {**found, "hardware": NO_HARDWARE}
+
+
+def _other_device(hardware: Hardware, names: Sequence[str]) -> str | None:
+    """What is said where the devices that the trace names are none of the profile's; None where they are, or either says nothing."""
+    if not names or not hardware.match or any(re.fullmatch(pattern, name) for pattern in hardware.match for name in names):
+        return None
+    looks = _suggested(names)
+    said = f"which looks like {looks}" if looks else "which no profile is of"
+    return f"{hardware.name} is not the device of the trace, {said}: roofs, and what is worth changing, are those of another device"
 
 
 def _suggested(names: Sequence[str]) -> str | None:

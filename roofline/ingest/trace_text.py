@@ -174,19 +174,29 @@ class TraceText:
 
     def _brackets(self, depth: int) -> tuple[int, int]:
         """Depth and place after the tokens that are whole in the buffer, or where the value that is being passed ends."""
+        level = depth
+        for level, token in self._depths(depth):
+            if token.group() == b'"':
+                return level, token.start()
+            if level == 0:
+                return 0, token.end()
+        return level, len(self._buffer)
+
+    def _depths(self, depth: int) -> Iterator[tuple[int, re.Match[bytes]]]:
+        """Each bracket outside of texts with the depth behind it; last the quote of a text that does not end in the buffer."""
         for token in _TOKEN.finditer(self._buffer, self._at):
             word = token.group()
-            if word == b'"':
-                return depth, token.start()
             if word in b"{[":
                 depth += 1
                 if depth > DEEPEST:
                     raise NotATrace(f"more than {DEEPEST} brackets inside one another", token.start())
             elif word in b"}]":
                 depth -= 1
-                if depth == 0:
-                    return 0, token.end()
-        return depth, len(self._buffer)
+            elif word != b'"':
+                continue
+            yield depth, token
+            if word == b'"':
+                return
 
     # ---------------------------------------------------------------- events
     def _list(self) -> Iterator[list[Any]]:
@@ -240,25 +250,15 @@ class TraceText:
 
     def _counted(self) -> tuple[list[Any], bool]:
         """The whole events in the buffer by counting brackets, and whether the list ends behind them."""
-        depth, end, closed = 0, self._at, False
-        for token in _TOKEN.finditer(self._buffer, self._at):
-            word = token.group()
-            if word == b'"':
+        end, closed = self._at, False
+        for depth, token in self._depths(0):
+            if depth < 0:
+                if token.group() == b"}":
+                    raise NotATrace("'}' closes nothing", token.start())
+                end, closed = token.start(), True
                 break
-            if word in b"{[":
-                depth += 1
-                if depth > DEEPEST:
-                    raise NotATrace(f"more than {DEEPEST} brackets inside one another", token.start())
-            elif word in b"}]":
-                depth -= 1
-                if depth < 0:
-                    closed = word == b"]"
-                    if not closed:
-                        raise NotATrace("'}' closes nothing", token.start())
-                    end = token.start()
-                    break
-                if depth == 0:
-                    end = token.end()
+            if depth == 0 and token.group() != b'"':
+                end = token.end()
         text = self._buffer[self._at : end]
         if not text.strip():
             if closed:

@@ -33,13 +33,16 @@ def analyze(workload: Workload | Path, hardware: Hardware | Path | None = None, 
     ('hbm', 18.21)
     """
     from roofline.report.build import analyze as build
+    from roofline.report.of_model import noticed
+    from roofline.spec.source import read_source
 
     found, named = workload_of(workload, overrides)
     chosen = hardware if hardware is not None else found.hardware
-    if chosen is None:
-        return build(found, None, [named])
-    device, of_device = hardware_of(chosen)
-    return build(found, device, [named, of_device])
+    device, inputs = (None, ()) if chosen is None else ((given := hardware_of(chosen))[0], (given[1],))
+    built = build(found, device, [named, *inputs])
+    if isinstance(workload, Workload):
+        return built
+    return noticed(built, read_source(found.path), words(overrides), device)
 
 
 def estimate(workload: Workload | Path, hardware: Hardware | Path | None = None, *, overrides: Overrides = ()) -> EstimateResult:

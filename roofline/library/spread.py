@@ -6,10 +6,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofline.errors import UsageError, did_you_mean
+from roofline.errors import UsageError
 from roofline.hardware.cluster import Cluster
 from roofline.hardware.profile import Hardware, si
 from roofline.library.files import Path, hardware_of, load_cluster
+from roofline.numeric import scalar
 from roofline.plan.job import SIZES, Job
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ def memory(
 ) -> MemoryReport:
     """What one device of the fullest stage must hold, whether it fits, and the smallest change with which it does.
 
-    ``model`` is a shipped name or a ``config.json``, ``phase`` train, prefill or decode, ``sizes`` its batch and seq or context.
+    ``model`` is a shipped name or a ``config.json``, ``phase`` train, prefill, decode or mixed, ``sizes`` its batch (``global_batch`` is
+    another name of it: the sequences on all devices together), seq or context, chunk, and ``cached`` tokens of each prompt.
     Without ``hardware`` there is no verdict. Training is with AdamW and flash attention; the command line knows others.
 
     Raises:
@@ -48,11 +50,12 @@ def memory(
     from roofline.report.memory import report_of
     from roofline.report.memory_question import Question
 
-    job = _job(phase, sizes, ("train", "prefill", "decode"), kv_dtype)
     found, how = _model(model)
+    job = _job(found, phase, sizes, kv_dtype=kv_dtype)
     read, _ = _checked(plan, job, found)
     question = Question(model=found, how=how, job=job, plan=read.plan, reserve_bytes=reserve_bytes)
-    settings: dict[str, float | str] = {**sizes, **({"kv_dtype": kv_dtype} if kv_dtype else {})}
+    settings: dict[str, float | str] = {name: scalar(size) for name, size in job.sizes.items()}
+    settings |= {"kv_dtype": kv_dtype} if kv_dtype else {}
     if hardware is None:
         return report_of(question, None, None, settings)
     device = hardware_of(hardware)[0]
@@ -72,6 +75,7 @@ def plan_step(
     cost: str | None = None,
     efficiency: Mapping[str, float] | None = None,
     kv_dtype: str | None = None,
+    dispatch_dtype: str | None = None,
 ) -> PlanReport:
     """What a step of a model takes under a plan on a cluster, what it is made of, shares of peaks, and whether it fits.
 
@@ -86,10 +90,10 @@ def plan_step(
     """
     from roofline.decide.judge import Asked, judge
 
-    subject = _subject(model, cluster, phase, sizes, kv_dtype)
+    subject = _subject(model, cluster, phase, sizes, kv_dtype, dispatch_dtype)
     read, noticed = _checked(plan, subject.job, subject.model, subject.cluster)
     kind, shares = _kind(cost, efficiency)
-    return judge(subject, read.plan, Asked(kind=kind, shares=shares, execution=_execution(phase)), noticed)
+    return judge(subject, read.plan, Asked(kind=kind, shares=shares, execution=subject.execution), noticed)
 
 
 def search(
@@ -105,6 +109,7 @@ def search(
     cost: str | None = None,
     efficiency: Mapping[str, float] | None = None,
     kv_dtype: str | None = None,
+    dispatch_dtype: str | None = None,
 ) -> SearchReport:
     """All plans of a job on so many devices: the best of those that fit, and what no other beats in time and memory.
 
@@ -123,35 +128,29 @@ def search(
     from roofline.decide.space import fixed as with_fixed
     from roofline.decide.space import space_of
     from roofline.models.shape import shape_of
-    from roofline.spec.plan import read_plan
+    from roofline.spec.plan import held, read_plan
 
     numbers = (devices,) if isinstance(devices, int) else tuple(devices)
     if not numbers or min(numbers) < 1:
         raise UsageError(f"devices={devices!r}: give a whole number from 1, or several to choose from")
-    subject = _subject(model, cluster, phase, sizes, kv_dtype)
+    subject = _subject(model, cluster, phase, sizes, kv_dtype, dispatch_dtype)
     kind, shares = _kind(cost, efficiency)
-    coster = coster_of(kind, subject.cluster, shares=shares, execution=_execution(phase))
+    coster = coster_of(kind, subject.cluster, shares=shares, execution=subject.execution)
     space = space_of(subject.job, shape_of(subject.model), subject.attention)
     if fixed:
         read = read_plan(fixed, name="fixed")
+        held(read, subject.model, subject.job, read.nodes)
         space = with_fixed(space, read.plan, read.nodes)
     found = of(subject, numbers, coster, space, objective=objective, top=top)
     return report_of(found, subject, numbers, coster, objective)
 
 
-def _job(phase: str, sizes: Mapping[str, int], phases: Sequence[str], kv_dtype: str | None) -> Job:
-    from roofline.dtypes import dtype
-    from roofline.spec.sizes import read_sizes
+def _job(model: Model, phase: str, sizes: Mapping[str, int], phases: Sequence[str] = tuple(SIZES), **formats: Any) -> Job:
+    from roofline.models.tower_params import own_length
+    from roofline.spec.sizes import read_job
 
-    if phase not in phases:
-        raise UsageError(f"unknown phase '{phase}'; {did_you_mean(phase, phases)}")
-    if kv_dtype is not None:
-        dtype(kv_dtype)
-    read: dict[str, Any] = {**read_sizes([f"{name}={value}" for name, value in sizes.items()], SIZES[phase])}
-    missing = [name for name in SIZES[phase] if name not in read]
-    if missing:
-        raise UsageError(f"a {phase} step needs sizes: {', '.join(missing)}")
-    return Job(phase=phase, kv_dtype=kv_dtype, **read)
+    words = [f"{name}={value}" for name, value in sizes.items()]
+    return read_job(phase, words, where="sizes", phases=phases, usual=own_length(model), **formats)
 
 
 def _model(name: Path) -> tuple[Model, Quantisation | None]:
@@ -160,12 +159,16 @@ def _model(name: Path) -> tuple[Model, Quantisation | None]:
     return load_model(os.fspath(name))[:2]
 
 
-def _subject(model: Path, cluster: Cluster | Path, phase: str, sizes: Mapping[str, int], kv_dtype: str | None) -> Subject:
+def _subject(
+    model: Path, cluster: Cluster | Path, phase: str, sizes: Mapping[str, int], kv_dtype: str | None, dispatch_dtype: str | None
+) -> Subject:
     from roofline.decide.evaluate import Subject
+    from roofline.spec.sizes import job_words
 
-    job = _job(phase, sizes, tuple(SIZES), kv_dtype)
     found, how = _model(model)
-    return Subject(model=found, how=how, job=job, cluster=cluster if isinstance(cluster, Cluster) else load_cluster(cluster))
+    job = _job(found, phase, sizes, kv_dtype=kv_dtype, dispatch_dtype=dispatch_dtype)
+    over, words = cluster if isinstance(cluster, Cluster) else load_cluster(cluster), (os.fspath(model), *job_words(job))
+    return Subject(model=found, how=how, job=job, cluster=over, words=words)
 
 
 def _checked(plan: str, job: Job, model: Model, cluster: Cluster | None = None) -> tuple[WrittenPlan, list[PlanProblem]]:
@@ -176,18 +179,7 @@ def _checked(plan: str, job: Job, model: Model, cluster: Cluster | None = None) 
 
 
 def _kind(cost: str | None, efficiency: Mapping[str, float] | None) -> tuple[str, Mapping[str, float] | None]:
-    from roofline.decide.costs import read_efficiency
+    from roofline.decide.costs import kind_and_shares
 
-    if efficiency is None:
-        if cost == "efficiency":
-            raise UsageError("efficiencies are nobody's default: state them, efficiency={'matrix': ..., 'memory': ..., 'link': ...}")
-        return cost or "bound", None
-    if cost not in (None, "efficiency"):
-        raise UsageError(f"efficiency is not of a {cost}: leave out one of them")
-    return "efficiency", read_efficiency(",".join(f"{name}={value}" for name, value in efficiency.items()))
-
-
-def _execution(phase: str) -> str:
-    from roofline.models.write import EXECUTION
-
-    return EXECUTION[phase]
+    said = None if efficiency is None else ",".join(f"{name}={value}" for name, value in efficiency.items())
+    return kind_and_shares(cost, said, option="")

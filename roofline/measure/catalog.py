@@ -20,6 +20,8 @@ _ATTENTION = {"dtype": "bf16", "batch": 4, "heads": 32, "q_len": 4096, "kv_len":
 _SCORES = {"dtype": "bf16", "batch": 4, "heads": 16, "q_len": 2048, "kv_len": 2048, "head_dim": 64, "causal": True, "scale_pass": True}
 _SMALL_ATTENTION = {"dtype": "fp32", "batch": 2, "heads": 4, "kv_heads": 2, "q_len": 64, "kv_len": 64, "head_dim": 32, "causal": True}
 _SMALL_SCORES = {**_SMALL_ATTENTION, "scale_pass": True}
+_EXPERTS = {"dtype": "bf16", "tokens": 4096, "experts": 8, "active": 2, "n": 28672, "k": 4096}
+_SMALL_EXPERTS = {"dtype": "fp32", "tokens": 24, "experts": 6, "active": 2, "n": 48, "k": 64}
 _HALF = {"dtype": "bf16"}
 _MHA = {"kv_heads": 0}
 _ROWS = {"dtype": "bf16", "rows": 16384, "cols": 8192}
@@ -46,6 +48,26 @@ _PRODUCTS = (
         needs_by_dtype=TF32,
         example={"dtype": "bf16", "batch": 256, "m": 1024, "n": 1024, "k": 1024},
         small={"dtype": "fp32", "batch": 3, "m": 32, "n": 48, "k": 64},
+    ),
+    kernel(
+        "grouped_gemm",
+        "grouped_gemm",
+        "torch._grouped_mm, all experts in one kernel; on a CPU one product an expert",
+        "grouped:grouped_gemm",
+        needs=("sm90",),
+        dtypes=("bf16", "fp16", "fp32", "fp64"),
+        needs_by_dtype={"fp16": ("cpu",), "fp32": ("cpu",), "fp64": ("cpu",)},
+        example=_EXPERTS,
+        small=_SMALL_EXPERTS,
+    ),
+    kernel(
+        "grouped_gemm_looped",
+        "grouped_gemm",
+        "one product an expert, those without rows left out",
+        "grouped:looped",
+        dtypes=FLOATS,
+        example=_EXPERTS,
+        small=_SMALL_EXPERTS,
     ),
     kernel(
         "conv2d",
@@ -351,6 +373,17 @@ _MEMORY_KERNELS = (
         dtypes=FLOATS,
         example={"dtype": "fp32", "parameters": 2**28},
         small={"dtype": "fp32", "parameters": 1000},
+    ),
+    kernel(
+        "sgd",
+        "sgd",
+        "fused SGD of torch, not its first step",
+        "optimizer:sgd",
+        dtypes=FLOATS,
+        # On a CPU torch's own step of 16 bits leaves whole vectors as they were (seen in 2.13).
+        needs_by_dtype={"bf16": ("cuda",), "fp16": ("cuda",)},
+        example={"dtype": "fp32", "parameters": 2**28, "momentum": True},
+        small={"dtype": "fp32", "parameters": 1000, "momentum": True},
     ),
 )
 

@@ -114,6 +114,15 @@ def _like_attention(op: Any, shrunk: Any) -> Any:
     return replace(shrunk, heads=kv_heads * 2 if grouped else shrunk.heads, kv_heads=kv_heads, q_len=q_len)
 
 
+def _like_grouped(op: Any, shrunk: Any) -> Any:
+    """All on one device, with as uneven loads, and matrices without rows where there were some."""
+    known = replace(shrunk, ranks=1, chosen=0, fullest=0)
+    rows, held = known.rows, known.held
+    chosen = min(op.chosen, rows, max(held - 1, 1) if op.chosen < op.held else held)
+    fullest = min(max(round(rows * op.fullest / op.rows), -(-rows // (chosen or held))), rows - max(chosen, 1) + 1)
+    return replace(known, chosen=chosen, fullest=fullest if op.fullest else 0)
+
+
 def _like_conv(op: Any, shrunk: Any) -> Any:
     """Whole groups, and an image in which one window fits."""
     needed = {"height": op.dilation * (op.kernel - 1) + 1, "width": (op.dilation_w or op.dilation) * (op.kernel_width - 1) + 1}
@@ -134,6 +143,7 @@ def _like_monarch(op: Any, shrunk: Any) -> Any:
 
 _LIKE: dict[str, Callable[[Any, Any], Any]] = {
     "attention": _like_attention,
+    "grouped_gemm": _like_grouped,
     "conv2d": _like_conv,
     "fft_conv": _like_fft_conv,
     "monarch": _like_monarch,

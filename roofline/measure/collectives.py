@@ -48,11 +48,13 @@ SHOWN_VARIABLES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a command line asks for; ``sizes`` in bytes, the usual ones where there are none."""
+    """What a command line asks for; ``sizes`` in bytes, the usual ones where there are none; ``over`` is the link that carries it, the
+    fastest of the profile unless said."""
 
     names: tuple[str, ...]
     settings: tuple[str, ...]
     sizes: tuple[int, ...] = ()
+    over: str | None = None
     device: str = "auto"
     launch: str = "graph"
     longest_s: float = 10.0
@@ -84,7 +86,8 @@ def measure_collectives(request: Request, profile_of: Callable[[Device], Hardwar
 
     def prepare(device: Device) -> None:
         profiles.append(profile_of(device))
-        steps.extend(planned(request, int(os.environ["WORLD_SIZE"]), device.info.kind, fastest_link(profiles[0])))
+        link = request.over or fastest_link(profiles[0])
+        steps.extend(planned(request, int(os.environ["WORLD_SIZE"]), device.info.kind, link))
 
     with interruptible() as interruption:
         ranks = join(request.device, request.lock, prepare, request.patience_s)

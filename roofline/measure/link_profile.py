@@ -10,13 +10,14 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from roofline.hardware.profile import Ceiling, Hardware
+from roofline.hardware.profile import Ceiling, Figure, Hardware
 from roofline.measure.collectives import FACTOR, LARGEST, SMALLEST, Sweep, fits_of
 from roofline.measure.profile_file import SOURCE, quantity, yaml_text
 from roofline.numeric import scalar
 from roofline.ops.collective import Collective
 from roofline.report.model import MeasuredResult
-from roofline.spec.ceilings import CEILINGS, COLLECTIVES
+from roofline.spec.ceilings import CEILINGS, COLLECTIVES, LINKS
+from roofline.spec.hardware import load_hardware
 from roofline.units import Dimension, format_quantity
 from roofline.workload.workload import Step
 
@@ -80,8 +81,14 @@ def ceilings(sweep: Sweep) -> dict[str, Ceiling]:
     return found
 
 
+def unnamed(sweep: Sweep) -> list[str]:
+    """Links that were measured and of which a profile's ceilings have no names, such as a tier that a user's cluster calls as he likes."""
+    return sorted({op.over for _, op, _ in usable(sweep)} - {*LINKS})
+
+
 def profile_text(sweep: Sweep, base: Hardware, name: str, source: str) -> str:
-    """A profile that extends ``base`` and adds what was measured of its links."""
+    """A profile that extends ``base`` and adds what was measured of its links, and a link that only a cluster has."""
+    found = _between_hosts(sweep, base)
     measured = {
         key: {"value": quantity(c.value, CEILINGS[key]), "kind": c.kind, "source": SOURCE, "note": c.note}
         for key, c in ceilings(sweep).items()
@@ -96,10 +103,24 @@ def profile_text(sweep: Sweep, base: Hardware, name: str, source: str) -> str:
             "architecture": base.architecture,
             "match": list(base.match),
             "notes": "links measured by roofline calibrate --links",
-            "sources": {SOURCE: source},
+            "sources": {**{b.source: base.sources[b.source] for b, _ in found.values()}, SOURCE: source},
+            **({"links": {link: _link_text(*how) for link, how in found.items()}} if found else {}),
             "measured": measured,
         }
     )
+
+
+def _between_hosts(sweep: Sweep, base: Hardware) -> dict[str, tuple[Figure, str]]:
+    """Bandwidth and topology of the tiers that were measured and that the profile to extend, a device's, does not have."""
+    own = load_hardware(base.name).links
+    links = [base.links[name] for name in dict.fromkeys(op.over for _, op, _ in usable(sweep)) if name in base.links.keys() - own.keys()]
+    return {link.name: (link.bandwidth, link.topology) for link in links if isinstance(link.bandwidth, Figure)}
+
+
+def _link_text(bandwidth: Figure, topology: str) -> dict[str, Any]:
+    """As a profile writes a link; of topologies it has those of a device, which is one hop from others in a network."""
+    shown = {"value": quantity(bandwidth.value, Dimension.BYTES_PER_S), "kind": bandwidth.kind, "source": bandwidth.source}
+    return {"bandwidth": shown, "topology": "switch" if topology in ("rail", "fat_tree") else topology}
 
 
 def write_tables(folder: str, sweep: Sweep, provenance: str) -> list[str]:

@@ -15,7 +15,8 @@ import torch
 from roofline.errors import MissingCapabilityError
 from roofline.measure import reference_mixers
 from roofline.measure.allocate import differentiable, is_real, results
-from roofline.measure.constants import ADAM_EPSILON, ADAM_STEP, BETAS, CONSTANT, EPSILON, LEARNING_RATE, WEIGHT_DECAY
+from roofline.measure.constants import ADAM_EPSILON, ADAM_STEP, BETAS, CONSTANT, EPSILON, LEARNING_RATE, MOMENTUM, WEIGHT_DECAY
+from roofline.measure.loads import loads
 from roofline.ops.base import Op
 from roofline.ops.functions import FUNCTIONS as COSTS
 
@@ -54,6 +55,12 @@ def _gemm(op: Any, t: Values) -> Results:
 
 def _batched_gemm(op: Any, t: Values) -> Results:
     return (t["a"] @ t["b"],)
+
+
+def _grouped_gemm(op: Any, t: Values) -> Results:
+    """Each row times the matrix that it belongs to, looked up row by row."""
+    owners = [at for at, count in enumerate(loads(op)) for _ in range(count)]
+    return (torch.stack([t["a"][row] @ t["w"][at] for row, at in enumerate(owners)]),)
 
 
 def _conv2d(op: Any, t: Values) -> Results:
@@ -191,9 +198,16 @@ def _adamw(op: Any, t: Values) -> Results:
     return (p, m, v, p) if "copy" in t else (p, m, v)
 
 
+def _sgd(op: Any, t: Values) -> Results:
+    step = MOMENTUM * t["m"] + t["g"] if op.momentum else t["g"]
+    p = t["p"] - LEARNING_RATE * step
+    return (p, *((step,) if op.momentum else ()), *((p,) if "copy" in t else ()))
+
+
 FORWARD: dict[str, Callable[[Any, Values], Results]] = {
     "gemm": _gemm,
     "batched_gemm": _batched_gemm,
+    "grouped_gemm": _grouped_gemm,
     "conv2d": _conv2d,
     "attention": _attention,
     "softmax": _softmax,
@@ -209,6 +223,7 @@ FORWARD: dict[str, Callable[[Any, Values], Results]] = {
     "transpose": lambda op, t: (t["x"].mT,),
     "copy": _copy,
     "adamw": _adamw,
+    "sgd": _sgd,
     **reference_mixers.FORWARD,
 }
 """What each operator computes."""

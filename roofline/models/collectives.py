@@ -14,11 +14,15 @@ from roofline.models.expansion import Expansion, Fields
 
 RANKS = {"data": "cp * dp", "expert_data": "tp * cp * dp / (ep * etp)"}
 """How many ranks a group has that is no axis by itself; see `roofline.plan.plan.groups`."""
+NEEDED = "needed"
+"""Why an exchange is waited for whatever overlaps: it follows from the step before it, and the step behind it from all of it."""
+SUM = 4
+"""Bytes of a sum of exponentials, which is kept in fp32."""
 
 
-def collective(name: str, op: str, axis: str, size: str, **meta: str) -> Fields:
-    """A collective of ``size`` bytes (as its operator counts them) along an axis."""
-    return {"id": name, "op": op, "size": f"{size} B", "ranks": RANKS.get(axis, axis), "axis": axis, **meta}
+def collective(name: str, op: str, axis: str, size: str, **more: str | bool) -> Fields:
+    """A collective of ``size`` bytes (as its operator counts them) along an axis; ``more`` are further keys of its step."""
+    return {"id": name, "op": op, "size": f"{size} B", "ranks": RANKS.get(axis, axis), "axis": axis, **more}
 
 
 def _both(expansion: Expansion) -> dict[str, str]:
@@ -50,10 +54,17 @@ def leave(expansion: Expansion, name: str, rows: str = "tokens") -> Iterator[Fie
 
 
 def boundary(expansion: Expansion) -> Iterator[Fields]:
-    """What a stage of the pipeline sends to the next, and in training the gradient that comes back."""
-    if expansion.parallel:
-        size = f"{expansion.element * expansion.model.hidden} * {expansion.spread}"
-        yield {**collective("to_next_stage", "send_recv", "pp", size, **_both(expansion)), "part": "boundary"}
+    """What a stage of the pipeline sends to the next, and in training the gradient that comes back.
+
+    Each of tp ranks sends its share of the tokens; where ranks hold all of them the others' are gathered behind it (Narayanan et al. 2021,
+    arXiv 2104.04473, section 4.1).
+    """
+    if not expansion.parallel:
+        return
+    size, more = f"{expansion.element * expansion.model.hidden} * tokens", {**_both(expansion), "part": "boundary"}
+    yield collective("to_next_stage", "send_recv", "pp", f"{size} / tp", **more)
+    if not expansion.sequence_parallel:
+        yield collective("stage_gather", "all_gather", "tp", size, **more)
 
 
 # --------------------------------------------------------------------------- context parallelism
@@ -85,13 +96,19 @@ def context_exchange(expansion: Expansion, heads: int, kv_heads: int, head_dim: 
 
 
 def context_return(expansion: Expansion, heads: int, v_head_dim: int) -> Iterator[Fields]:
-    """Behind attention: heads for tokens again (Ulysses), or the parts of an answer over cached keys that ranks share, in fp32."""
+    """Behind attention: heads for tokens again (Ulysses), or the parts of an answer over cached keys that ranks share.
+
+    While decoding each rank has all queries and a share of the keys, so that queries are not sent. Ranks gather the logarithm of each
+    part's sum of exponentials, fp32 and one a head; each scales its own part by it, and the parts are added up, as each rank goes on with
+    the whole (vLLM's decode context parallelism, cp_lse_ag_out_ar; FlashDecoding combines its splits alike). What follows needs all of it.
+    """
     plan = expansion.plan
     if plan is None:
         return
     if expansion.decoding:
-        size = f"{4 * (v_head_dim + 1)} * tokens * {heads} / tp"
-        yield collective("context_reduce", "all_reduce", "cp", size)
+        answers = f"tokens * {heads} / tp"
+        yield collective("context_sums", "all_gather", "cp", f"{SUM} * {answers} * cp", why=NEEDED)
+        yield collective("context_reduce", "all_reduce", "cp", f"{expansion.element * v_head_dim} * {answers}", why=NEEDED)
     elif plan.context_kind == "ulysses" and expansion.phase in ("train", "prefill"):
         size = f"{expansion.element} * tokens * {heads * v_head_dim} / tp"
         yield collective("context_to_tokens", "all_to_all", "cp", size, **_both(expansion))

@@ -74,7 +74,9 @@ _ARCHITECTURE = re.compile(
 
 @dataclass(slots=True)
 class Config:
-    """One map of a configuration. ``taken`` are the keys somebody read, ``left`` those that nobody did; problems wait for `finish`."""
+    """One map of a configuration. ``taken`` are the keys somebody read, ``left`` those that nobody did; problems wait for `finish`.
+
+    ``unread`` are keys that should have been numbers and were not: what follows from the number taken in their place is not said."""
 
     entries: dict[str, Value]
     problem: Callable[[str], Problem]
@@ -83,6 +85,7 @@ class Config:
     taken: set[str] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     left: list[str] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
 
     def find(self, *names: str) -> Value | None:
         """The first of these keys whose value is not null; all of them count as read."""
@@ -93,9 +96,10 @@ class Config:
         """The first of these keys that is there."""
         return next((n for n in names if n in self.entries), names[0])
 
-    def fail(self, where: Value | None, message: str) -> None:
-        """Note a problem at a value, or of the map as a whole."""
-        self.problems.append((where.problem if where else self.problem)(message))
+    def fail(self, where: Value | None, message: str, of: Sequence[str] = ()) -> None:
+        """Note a problem at a value, or of the map as a whole; one that is said of numbers, only where these keys were read."""
+        if self.unread.isdisjoint(of):
+            self.problems.append((where.problem if where else self.problem)(message))
 
     def integer(self, *names: str, default: int | None = None, minimum: int = 1) -> int:
         """A whole number under the first of these names; ``default`` where none is there, and an error without one."""
@@ -103,6 +107,7 @@ class Config:
         if found is None:
             if default is None:
                 self.fail(None, f"the configuration lacks '{names[0]}'" + (f" (or {' or '.join(names[1:])})" if names[1:] else ""))
+                self.unread.update(names)
                 return max(minimum, 1)
             return default
         value = found.data
@@ -110,6 +115,7 @@ class Config:
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= MOST:
             self.fail(found, f"'{self.name_of(*names)}' must be a whole number from {minimum} to 2**40")
+            self.unread.update(names)
             return max(minimum, 1)
         return value
 
@@ -146,13 +152,16 @@ class Config:
             return default
         return found.data
 
-    def items(self, name: str, length: int | None = None) -> list[Value] | None:
-        """A list, of that length where one is wanted; None where it is not there."""
+    def items(self, name: str, length: int | None = None, of: Sequence[str] = ()) -> list[Value] | None:
+        """A list, of that length where one is wanted, which follows from the keys ``of``; None where it is not there."""
         found = self.find(name)
         if found is None:
             return None
-        if not isinstance(found.data, list) or (length is not None and len(found.data) != length):
-            self.fail(found, f"'{name}' must be a list" + (f" with one entry for each of {length} layers" if length is not None else ""))
+        if not isinstance(found.data, list):
+            self.fail(found, f"'{name}' must be a list")
+            return None
+        if length is not None and len(found.data) != length:
+            self.fail(found, f"'{name}' must be a list with one entry for each of {length} layers", of)
             return None
         return found.data
 

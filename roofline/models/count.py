@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from roofline.dtypes import dtype as find_dtype
 from roofline.models.description import Attention, DeltaNet, LatentAttention, Mamba2, Model
 from roofline.models.quantised import Quantisation, stored
-from roofline.models.weights import PARTS, Weight, layer_weights, module_weights, outer_weights
+from roofline.models.weights import OF_SOURCE, PARTS, Weight, layer_weights, module_weights, outer_weights
 
 CONVENTIONS = {
     "total": "every weight once; a head tied to the embedding is counted once; modules for further tokens (MTP) and buffers are apart",
@@ -154,15 +154,20 @@ def state_bytes(model: Model, mixer: object) -> int:
     return 0
 
 
-def flop_per_token(model: Model, weights: list[Weight], context: int) -> FlopPerToken:
-    """Forward FLOP of the last token of a context."""
+def flop_per_token(model: Model, weights: list[Weight], context: int, source: int = 0) -> FlopPerToken:
+    """Forward FLOP of the last token of a context behind a ``source``; if not given, of the encoder's table, or as long as the text."""
     products = sum(w.flop for w in weights) + (2 * model.vocab * model.hidden if model.tied and model.head else 0)
-    source = model.encoder.model.positions if model.encoder else 0
-    attention = sum(_mixer_flop(layer.mixer, context) + _mixer_flop(layer.cross, source or context) for layer in model.layers)
+    source = source or (model.encoder.model.positions if model.encoder else 0)
+    attention = sum(mixer_flop(layer.mixer, context) + mixer_flop(layer.cross, source or context) for layer in model.layers)
     return FlopPerToken(weights=products, attention=attention, total=products + attention, context=context)
 
 
-def _mixer_flop(mixer: object, context: int) -> int:
+def flop_per_source_token(weights: list[Weight]) -> int:
+    """Forward FLOP of the keys and values that a decoder makes of each token of its source."""
+    return sum(2 * w.elements for w in weights if w.rows > 1 and any(name in w.path for name in OF_SOURCE))
+
+
+def mixer_flop(mixer: object, context: int) -> int:
     """FLOP a token of a mixer beside its products with weights."""
     if isinstance(mixer, Attention):
         keys = min(mixer.window, context) if mixer.window else context

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from roofline.models.config import Config
 from roofline.models.description import Attention, Layer, Mlp, Model
-from roofline.models.reading import HEADS, HIDDEN, attention, decoder, head_dim_of, layer_count, mlp, windows, with_windows
+from roofline.models.reading import HEADS, HIDDEN, LAYERS, attention, decoder, head_dim_of, layer_count, mlp, windows, with_windows
 
 
 def llama(config: Config) -> Model:
@@ -154,7 +154,7 @@ def nemotron_nas(config: Config) -> Model:
     head_dim = head_dim_of(config, hidden, heads)
     bias = config.flag("attention_bias")
     layers = []
-    for block in config.items("block_configs", count) or []:
+    for block in config.items("block_configs", count, of=LAYERS) or []:
         if not isinstance(block.data, dict):
             config.fail(block, "expected a map of attention and ffn")
             break

@@ -164,12 +164,17 @@ class Sound:
     mels: int
 
 
+ROWS, SEEN, IMAGES = "image_rows", "image_batch * image_tokens", "image_batch"
+"""Rows of what follows a vision tower: its own, those that the text sees, one an image."""
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
     """One operation between a tower and what takes its result: a norm, a product or a function of each element.
 
     ``rows`` is an expression in the params of the tower, ``width`` the elements of a row of the result, ``into`` those of a product's
-    input (of a pool: the rows that become one), ``times`` how often it stands in the model.
+    input (of a pool: the rows that become one), ``times`` how often it stands in the model. ``split`` is n where ranks of tensor
+    parallelism share its columns and k where they share its rows, to be summed; others every rank does whole.
     """
 
     name: str
@@ -179,6 +184,7 @@ class Piece:
     into: int = 0
     bias: bool = False
     times: int = 1
+    split: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,15 +7,19 @@ context parallelism, the ZeRO stage, recomputation) changes which steps there ar
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.models.description import Model
+from roofline.models.description import Experts, Model
 from roofline.models.quantised import Quantisation
 from roofline.models.weights import Weight
-from roofline.numeric import Number
+from roofline.numeric import Number, minimum
+from roofline.ops.base import Op
+from roofline.plan.job import OPTIMIZER
 from roofline.plan.job import PHASES as PHASES
+from roofline.plan.loads import fullest
 from roofline.plan.plan import AXES, Plan
 
 SCALED = ("int4", "fp4", "int8")
@@ -25,6 +29,15 @@ to where ``pass`` does not say so, and the reason for work that a single device 
 
 Fields = dict[str, Any]
 """A step as it is written: keys in order, values as numbers or expressions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """What reads steps, which is above this room: the operator of a step under these names and with the dtype of those that state none, and
+    the value of a number or an expression."""
+
+    operator: Callable[[Fields, Mapping[str, Number], str], Op]
+    value: Callable[[int | str, Mapping[str, Number]], Number]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +56,7 @@ class Expansion:
     how many tokens are guessed and then verified in a decoding step, ``mtp`` that the model's own modules guess them, ``page`` how many
     tokens a page of the cache holds (0 for no pages), ``images`` that the sequences of a prefill have images in them. ``gradient_dtype``
     is the format in which gradients are exchanged and ``dispatch_dtype`` the one in which tokens travel to their experts; the model's
-    unless given.
+    unless given. ``optimizer`` names the one that training runs (`roofline.models.memory_states`).
     """
 
     model: Model
@@ -60,6 +73,7 @@ class Expansion:
     images: bool = False
     gradient_dtype: str | None = None
     dispatch_dtype: str | None = None
+    optimizer: str = OPTIMIZER
 
     # ---------------------------------------------------------------- what is computed
     @property
@@ -147,6 +161,13 @@ class Expansion:
         return {"id": name, "op": kind, "rows": rows, "cols": self.model.hidden if own else cols, **plain, **extra}
 
 
-def plan_names(plan: Plan) -> dict[str, Number]:
-    """What the expressions of an expansion under a plan may use of it, as numbers or arrays."""
-    return {**{axis: getattr(plan, axis) for axis in AXES}, "imbalance": plan.imbalance}
+def plan_names(plan: Plan, model: Model | None = None) -> dict[str, Number]:
+    """What the expressions of an expansion under a plan may use of it, as numbers or arrays.
+
+    Of ``ep`` ranks the fullest has at most ``ep`` times the mean, all there is. A token goes to ``active`` different ones of a model's
+    experts, so that all tokens fill at most as many: a rank with experts / ep of them takes in no more than experts / active times
+    the mean.
+    """
+    feeds = {layer.feed for layer in model.layers if isinstance(layer.feed, Experts)} if model is not None else set()
+    choices = min((feed.experts / feed.active for feed in feeds), default=plan.ep)
+    return {**{axis: getattr(plan, axis) for axis in AXES}, "imbalance": minimum(plan.imbalance, fullest(plan.ep, choices))}

@@ -8,6 +8,7 @@ from roofline.dtypes import dtype as find_dtype
 from roofline.models.collectives import collective, enter, leave
 from roofline.models.description import Experts, Mlp
 from roofline.models.expansion import Expansion, Fields
+from roofline.plan.routed import Routed
 
 
 def feed_steps(expansion: Expansion, feed: Mlp | Experts) -> Iterator[Fields]:
@@ -74,32 +75,37 @@ def _rows(expansion: Expansion, e: Experts) -> str:
 
 
 def _dispatch(expansion: Expansion, e: Experts) -> Iterator[Fields]:
-    """Each token's hidden state to the devices of its experts, once for each expert; then to the ranks that share an expert."""
+    """Each token's hidden state to the ranks of its experts, once to each; then to the ranks that share these experts.
+
+    Figures are those of the fullest rank of experts: it takes in ``imbalance`` times what ranks do in the mean, and sends that much back.
+    """
     if not expansion.parallel:
         return
     both = {"pass": "forward+backward"} if expansion.training else {}
     hidden = expansion.model.hidden
     size = find_dtype(expansion.dispatch_dtype or expansion.model.dtype).bytes
-    yield collective("dispatch", "all_to_all", "ep", f"{size * hidden} * {e.active} * tokens / tp", **both)
-    copies = _copies(expansion, e, entering=True)
-    yield collective("experts_gather", "all_gather", "etp", f"{expansion.element * hidden} * tokens * etp / tp * {copies}", **both)
+    yield collective("dispatch", "all_to_all", "ep", f"{size * hidden} * tokens / tp * {arriving(routed(e))}", **both)
+    here = "" if expansion.sequence_parallel else "min(ep - 1, 1) * "  # of a single rank of experts all tp ranks have the tokens
+    gathered = f"{expansion.element * hidden} * tokens * etp / tp * {here}{arriving(routed(e))}"
+    yield collective("experts_gather", "all_gather", "etp", gathered, **both)
 
 
 def _combine(expansion: Expansion, e: Experts) -> Iterator[Fields]:
+    """The way back of `_dispatch`: what a rank's experts make of a token is added up there and sent once."""
     both = {"pass": "forward+backward"} if expansion.training else {}
     width = expansion.element * expansion.model.hidden
-    copies = _copies(expansion, e, entering=False)
-    yield collective("experts_scatter", "reduce_scatter", "etp", f"{width} * tokens * etp / tp * {copies}", **both)
-    yield collective("combine", "all_to_all", "ep", f"{width} * {e.active} * tokens / tp", **both)
+    yield collective("experts_scatter", "reduce_scatter", "etp", f"{width} * tokens * etp / tp * {arriving(routed(e))}", **both)
+    yield collective("combine", "all_to_all", "ep", f"{width} * tokens / tp * {arriving(routed(e))}", **both)
 
 
-def _copies(expansion: Expansion, e: Experts, *, entering: bool) -> str:
-    """Rows a token between ranks that share experts: each of its copies, or itself where all experts are here (ep = 1).
+def arriving(tokens: Routed) -> str:
+    """Rows a token at the ranks of experts, were all as full as the fullest: that takes in each token once at most."""
+    return f"min(imbalance * {tokens.text('ep')}, ep)"
 
-    In the latter case tokens that every tp rank has already need not be gathered.
-    """
-    here = entering and not expansion.sequence_parallel
-    return f"min({e.active}, (ep - 1) * {e.active})" if here else f"min({e.active}, 1 + (ep - 1) * {e.active})"
+
+def routed(e: Experts) -> Routed:
+    """To how many ranks tokens go."""
+    return Routed(e.experts, e.active)
 
 
 def _shared(expansion: Expansion, e: Experts) -> Iterator[Fields]:

@@ -8,25 +8,28 @@ fragments and temporary tensors come on top. Plans and jobs may hold float64 arr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.errors import UsageError
 from roofline.models.description import Layer, Model
-from roofline.models.expansion import Expansion, Fields, Lora, plan_names
+from roofline.models.expansion import Expansion, Fields, Language, Lora
 from roofline.models.memory_cache import kv_bytes, state_bytes
+from roofline.models.memory_gathered import Gathered, Order, Units, gathered, order_of, units_of
 from roofline.models.memory_saved import Kept, Saved, base_id, forward_steps, saved_of
 from roofline.models.memory_states import Each, State, model_state, optimizer_bytes
-from roofline.models.memory_weights import Splits, Stage, parameters, sizes_of, splits_of, stages_of, stored_bytes
-from roofline.models.phases import refuse
+from roofline.models.memory_weights import Sizes, Splits, Stage, parameters, sizes_of, split_of, splits_of, stages_of, stored_bytes
+from roofline.models.phases import asked_of, names_of, params_of, refuse
 from roofline.models.quantised import Quantisation
-from roofline.models.steps import layers_of, outer_of
+from roofline.models.tower_params import with_towers
 from roofline.models.training import TARGETS
-from roofline.numeric import Number, maximum, minimum, total, where
+from roofline.models.weights import module_weights
+from roofline.models.whole import layers_of, outer_of
+from roofline.numeric import Number, is_array, largest, maximum, minimum, total, where
 from roofline.ops.base import Op
 from roofline.plan.job import Job
-from roofline.plan.pipeline import in_flight, microbatches, weight_copies
+from roofline.plan.pipeline import chunk, in_flight, microbatch, microbatches, weight_copies
 from roofline.plan.plan import Plan
 
 
@@ -34,7 +37,9 @@ from roofline.plan.plan import Plan
 class Memory:
     """Bytes of one rank of the fullest stage, and which stage and how many microbatches it holds.
 
-    ``recomputed`` is what recomputation makes of one layer again, during its backward pass; ``states`` are those of recurrent layers.
+    The parts are those of the moment that needs most. ``recomputed`` is what recomputation makes of one layer again, during its backward
+    pass; ``gathered`` are whole weights and gradients of layers of which ranks keep shares (`memory_gathered`); ``states`` are those of
+    recurrent layers.
     """
 
     weights: Number = 0
@@ -42,6 +47,7 @@ class Memory:
     optimizer: Number = 0
     activations: Number = 0
     recomputed: Number = 0
+    gathered: Number = 0
     logits: Number = 0
     kv_cache: Number = 0
     states: Number = 0
@@ -50,16 +56,13 @@ class Memory:
 
     @property
     def needed(self) -> Number:
-        """The sum of all that is kept."""
-        return total(getattr(self, name) for name in PARTS)
+        """The sum of all that is kept; a part that no plan has is not added to arrays of others."""
+        amounts = [getattr(self, name) for name in PARTS]
+        return total(a for a in amounts if is_array(a) or a)
 
 
-PARTS = ("weights", "gradients", "optimizer", "activations", "recomputed", "logits", "kv_cache", "states")
+PARTS = ("weights", "gradients", "optimizer", "activations", "recomputed", "gathered", "logits", "kv_cache", "states")
 """What the memory consists of."""
-
-
-Build = Callable[[Fields, Mapping[str, Number], str], Op]
-"""A step's fields, the values of the names in its expressions, and the dtype of the model, to the operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +73,12 @@ class _Case:
     how: Quantisation | None
     job: Job
     plan: Plan
-    build: Build
+    language: Language
     kept: Kept
-    page: int
 
     def operator(self, step: Fields, names: Mapping[str, Number]) -> Op:
         """The operator of a step."""
-        return self.build(step, names, self.model.dtype)
+        return self.language.operator(step, names, self.model.dtype)
 
     @property
     def training(self) -> bool:
@@ -88,18 +90,19 @@ class _Case:
         """The format of weights in training."""
         return self.job.weight_dtype or self.model.dtype
 
+    def border(self, names: Mapping[str, Number]) -> Number:
+        """Bytes of what a layer hands to the next: a row for each token that norms of a rank see."""
+        whole = names["tokens"] * self.model.hidden * find_dtype(self.model.dtype).bytes
+        return whole / self.plan.tp if self.plan.sequence_parallel else whole
+
     @property
     def replica_batch(self) -> Number:
         """Sequences of a replica."""
         return self.job.batch / self.plan.dp
 
-    def names(self) -> dict[str, Number]:
-        """Values for the names in the steps: of one microbatch in training, of all sequences of a replica in serving."""
-        job, plan = self.job, self.plan
-        batch = plan.microbatch if self.training else self.replica_batch
-        tokens = {"decode": batch, "mixed": job.chunk + batch}.get(job.phase, batch * job.seq / plan.cp)
-        extra = {"chunk": job.chunk, "cached": 0, "decode_batch": batch} if job.phase == "mixed" else {}
-        return {**plan_names(plan), "batch": batch, "seq": job.seq, "context": job.context, "tokens": tokens, **extra}
+    def names(self, expansion: Expansion) -> dict[str, Number]:
+        """Values for the names in the steps, of one microbatch: all that is at work on a stage."""
+        return names_of(params_of(expansion), self.model, self.job, self.plan, microbatch(self.plan, self.job), self.language)
 
 
 def memory(
@@ -107,26 +110,39 @@ def memory(
     how: Quantisation | None,
     job: Job,
     plan: Plan,
-    build: Build,
+    language: Language,
     *,
     kept: Kept | None = None,
-    page: int = 0,
     work: Work | None = None,
 ) -> Memory:
-    """What a rank of the fullest stage keeps. ``page`` is the block of a paged cache in tokens, 0 for none; ``work`` is that of training
-    where it is known already (`work_of`).
+    """What a rank of the fullest stage keeps. ``work`` is that of training where it is known already (`work_of`).
 
     Raises:
         UsageError: an optimizer or dtype that is not known, or a phase that this model does not have.
     """
-    case = _Case(model=model, how=how, job=job, plan=plan, build=build, kept=kept or Kept(), page=page)
-    stages = stages_of(model, plan)
-    return _fullest(_training(case, stages, work or _work(case)) if case.training else _serving(case, stages))
+    case = _Case(model=model, how=how, job=with_towers(model, job), plan=plan, language=language, kept=kept or Kept())
+    return _fullest(_moments(case, work))
 
 
-def work_of(model: Model, how: Quantisation | None, job: Job, plan: Plan, build: Build, kept: Kept) -> Work:
+def needed_bytes(model: Model, how: Quantisation | None, job: Job, plan: Plan, language: Language, kept: Kept, work: Work | None) -> Number:
+    """The sum of `memory` alone, which is quicker for many plans at once.
+
+    Raises:
+        UsageError: as `memory`.
+    """
+    case = _Case(model=model, how=how, job=with_towers(model, job), plan=plan, language=language, kept=kept)
+    return largest(moment.needed for moment in _moments(case, work))
+
+
+def _moments(case: _Case, work: Work | None) -> list[Memory]:
+    """Every stage that may be the fullest, at every moment that may be the one that needs most."""
+    stages = stages_of(case.model, case.plan)
+    return _training(case, stages, work or _work(case)) if case.training else _serving(case, stages)
+
+
+def work_of(model: Model, how: Quantisation | None, job: Job, plan: Plan, language: Language, kept: Kept) -> Work:
     """What one microbatch of training keeps, whatever the schedule, ZeRO stage and recomputation: for searches over these."""
-    return _work(_Case(model=model, how=how, job=job, plan=plan, build=build, kept=kept, page=0))
+    return _work(_Case(model=model, how=how, job=job, plan=plan, language=language, kept=kept))
 
 
 def _fullest(found: list[Memory]) -> Memory:
@@ -141,40 +157,47 @@ def _fullest(found: list[Memory]) -> Memory:
 # --------------------------------------------------------------------------- training
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What one microbatch keeps on one rank, by part of the model; ``border`` is the input of a layer, ``added`` parameters of adapters."""
+    """What one microbatch keeps on one rank, by part of the model; ``passed`` is the gradient of the logits, ``border`` the input of a
+    layer, ``added`` parameters of adapters."""
 
     layers: tuple[Saved, ...]
     added: tuple[Number, ...]
     before: Saved
     behind: Saved
     logits: Number
+    passed: Number
     border: Number
     splits: Splits
+    sizes: Sizes
+    order: Order
 
 
 def _training(case: _Case, stages: tuple[Stage, ...], work: Work) -> list[Memory]:
-    return [_trained_stage(case, stage, work) for stage in stages]
+    units = _units(case, work) if case.plan.zero >= 2 else None
+    return [moment for stage in stages for moment in _trained_stage(case, stage, work, units)]
 
 
 def _work(case: _Case) -> Work:
-    model, plan, names = case.model, case.plan, case.names()
+    model, plan = case.model, case.plan
     expansion = Expansion(model=model, phase="train", how=case.how, plan=plan, attention=case.kept.attention, lora=_adapters(case))
     refuse(expansion)
-    sorts, outer = layers_of(expansion), outer_of(expansion)
+    names, sorts, outer = case.names(expansion), layers_of(expansion), outer_of(expansion)
 
     def saved(steps: Iterable[Fields]) -> Saved:
         return saved_of(steps, case.operator, names, plan, case.kept)
 
     losses = [case.operator(s, names) for s in forward_steps(outer) if s["part"] == "loss"]
-    border = names["tokens"] * model.hidden * find_dtype(model.dtype).bytes
     return Work(
         layers=tuple(saved(sort.steps) for sort in sorts),
         added=tuple(_adapter_parameters(case, sort.steps, names) for sort in sorts),
         before=saved(s for s in outer if s["part"] == "embedding"),
         behind=saved(s for s in outer if s["part"] == "head"),
-        logits=_largest(resident(op) for loss in losses for op in (loss, *loss.backward())),
-        border=border / plan.tp if plan.sequence_parallel else border,
+        logits=largest(resident(op) for loss in losses for op in (loss, *loss.backward())),
+        passed=largest(t.bytes for loss in losses for t in loss.tensors() if t.name == "logits"),
+        border=case.border(names),
         splits=splits_of(model, parameters),
+        sizes=sizes_of(model),
+        order=order_of(model),
     )
 
 
@@ -182,6 +205,8 @@ def _adapters(case: _Case) -> Lora | None:
     """Adapters beside the usual products, as far as the model has them."""
     if case.job.trainable != "lora":
         return None
+    if case.job.lora_targets:
+        return Lora(rank=case.job.lora_rank, targets=case.job.lora_targets)
     plain = Expansion(model=case.model, phase="train", plan=case.plan)
     known = {base_id(step) for sort in layers_of(plain) for step in sort.steps}
     return Lora(rank=case.job.lora_rank, targets=tuple(t for t in TARGETS if t in known))
@@ -192,28 +217,51 @@ def _adapter_parameters(case: _Case, steps: Iterable[Fields], names: Mapping[str
     return total(t.elements for op in ops for t in op.tensors() if t.role == "weight")
 
 
-def _trained_stage(case: _Case, stage: Stage, work: Work) -> Memory:
+def _trained_stage(case: _Case, stage: Stage, work: Work, units: Units | None) -> Iterator[Memory]:
+    """What a stage keeps at the moments that may need most, with all microbatches in flight: at the loss, where there is one; in the
+    backward pass of a layer, when what is behind the layers is gone; under ZeRO also in that of the head, which makes its gradient when
+    of the logits only their gradient is left, and at the embedding, when the layers of one microbatch have given back what they kept."""
     plan = case.plan
     held = _held(plan, microbatches(plan, case.job.batch), stage.index)
     counted = list(zip(work.layers, stage.counts, strict=True))
-    if plan.recompute == "full":
+    if plan.recompute == "full":  # the input of a layer is kept, and what is computed again has it already
         own = work.border * total(stage.counts)
-        again = _largest(where(n > 0, saved.all, 0) for saved, n in counted)
+        again = largest(where(n > 0, saved.all - work.border, 0) for saved, n in counted)
     else:
         own = total(saved.kept(plan.recompute) * n for saved, n in counted)
-        again = _largest(where(n > 0, saved.all - saved.kept(plan.recompute), 0) for saved, n in counted)
+        again = largest(where(n > 0, saved.all - saved.kept(plan.recompute), 0) for saved, n in counted)
     has_head = where(stage.last > 0, 1, 0)
-    state = _state(case, stage, work.splits, total(a * n for a, n in zip(work.added, stage.counts, strict=True)))
-    return Memory(
+    state = _state(case, stage, work, total(a * n for a, n in zip(work.added, stage.counts, strict=True)))
+    whole = gathered(units, work.order, stage) if units is not None else Gathered()
+    held_all = held * (own + work.before.all * stage.first)
+    at_layer = Memory(
         weights=state.weights,
         gradients=state.gradients,
         optimizer=state.optimizer,
-        activations=held * (own + work.before.all * stage.first) + work.behind.all * has_head,
+        activations=held_all,
         recomputed=again,
-        logits=work.logits * has_head,
+        gathered=whole.layer,
         in_flight=held,
         stage=stage.index,
     )
+    yield at_layer
+    if not isinstance(stage.last, int) or stage.last:
+        behind = held_all + work.behind.all * has_head
+        at_loss = replace(at_layer, activations=behind, recomputed=0, gathered=whole.loss, logits=work.logits * has_head)
+        yield at_loss
+        if units is not None:
+            yield replace(at_loss, gathered=whole.head, logits=work.passed * has_head)
+    if units is not None:
+        yield replace(at_layer, activations=held_all - own, recomputed=0, gathered=whole.embedding)
+
+
+def _units(case: _Case, work: Work) -> Units:
+    """What ZeRO brings together, in the formats that ranks exchange: that of the products, and that of gradients."""
+    model, job = case.model, case.job
+    weight = min(find_dtype(case.weight_dtype).bytes, find_dtype(model.dtype).bytes)
+    trained = Each(weight, find_dtype(job.gradient_dtype or model.dtype).bytes, 0)
+    each = Each(weight, 0, 0) if job.trainable == "lora" else trained
+    return units_of(case.plan, work.splits, work.sizes, model.tied, each, work.added, trained)
 
 
 def _held(plan: Plan, count: Number, index: Number) -> Number:
@@ -226,7 +274,7 @@ def _held(plan: Plan, count: Number, index: Number) -> Number:
     return most
 
 
-def _state(case: _Case, stage: Stage, splits: Splits, added: Number) -> State:
+def _state(case: _Case, stage: Stage, work: Work, added: Number) -> State:
     """Weights, gradients and optimizer states of the stage. Weights frozen beside adapters have neither of the latter.
 
     Raises:
@@ -238,10 +286,10 @@ def _state(case: _Case, stage: Stage, splits: Splits, added: Number) -> State:
     weight = find_dtype(case.weight_dtype).bytes
     gradient = find_dtype(job.gradient_dtype or case.weight_dtype).bytes
     trained = Each(weight, gradient, optimizer_bytes(job.optimizer, case.weight_dtype))
-    own = splits.on(stage, case.model.tied) * weight_copies(plan)
+    own = work.splits.on(stage, case.model.tied) * weight_copies(plan)
     each = Each(weight, 0, 0) if job.trainable == "lora" else trained
     shared, expert_shared = plan.cp * plan.dp, plan.tp * plan.cp * plan.dp / (plan.ep * plan.etp)
-    dense = model_state(own.dense(plan, sizes_of(case.model)), shared, plan.zero, each)
+    dense = model_state(own.dense(plan, work.sizes), shared, plan.zero, each)
     return dense + model_state(own.experts(plan), expert_shared, plan.zero, each) + model_state(added, shared, plan.zero, trained)
 
 
@@ -250,42 +298,38 @@ def resident(op: Op) -> Number:
     return total(t.bytes for t in op.tensors() if t.role in ("in", "out", "inout")) + op.extra_memory_bytes()
 
 
-def _largest(values: Iterable[Number]) -> Number:
-    found: Number = 0
-    for value in values:
-        found = maximum(found, value)
-    return found
-
-
 # --------------------------------------------------------------------------- serving
 def _serving(case: _Case, stages: tuple[Stage, ...]) -> list[Memory]:
-    model, job, plan, names = case.model, case.job, case.plan, case.names()
+    model, job, plan = case.model, case.job, case.plan
     if job.phase not in ("prefill", "decode", "mixed"):
         raise UsageError(f"unknown phase '{job.phase}'; known: prefill, decode, train, mixed")
     kv_dtype = job.kv_dtype or (case.how.kv_dtype if case.how else None) or model.dtype
-    expansion = Expansion(model=model, phase=job.phase, how=case.how, kv_dtype=kv_dtype, plan=plan)
-    refuse(expansion)
-    sorts = layers_of(expansion)
-    work = [_largest(resident(case.operator(s, names)) for s in forward_steps(sort.steps)) for sort in sorts]
+    keeps = model.kind != "encoder"
+    expansion = asked_of(model, case.how, replace(job, kv_dtype=kv_dtype) if keeps else job, plan, case.kept.attention)
+    names, sorts = case.names(expansion), layers_of(expansion)
+    work = [_at_work(case, model.layers[sort.layers[0]], sort.steps, names) for sort in sorts]
     ends = {part: [s for s in forward_steps(outer_of(expansion)) if s["part"] == part] for part in ("embedding", "head")}
-    before, behind = (_largest(resident(case.operator(s, names)) for s in steps) for steps in ends.values())
+    before, behind = (largest(resident(case.operator(s, names)) for s in steps) for steps in ends.values())
     kv = [_cached(case, model.layers[sort.layers[0]], kv_dtype) for sort in sorts]
     states = [state_bytes(model, model.layers[sort.layers[0]], plan) * case.replica_batch for sort in sorts]
-    splits, sizes = splits_of(model, stored_bytes(model, case.how, job.weight_dtype)), sizes_of(model)
+    measure, sizes = stored_bytes(model, case.how, job.weight_dtype), sizes_of(model)
+    splits, guessing = splits_of(model, measure), model.mtp[: job.draft] if job.mtp else ()
+    modules = split_of((w for layer in guessing for w in module_weights(model, layer)), measure, model)
+    modules_kv = total(_cached(case, layer, kv_dtype) for layer in guessing)
     found = []
     for stage in stages:
-        own = splits.on(stage, model.tied)
+        own = splits.on(stage, model.tied) + modules * stage.last
         found.append(
             Memory(
                 weights=own.dense(plan, sizes) + own.experts(plan),
-                activations=_largest(
+                activations=largest(
                     (
                         before * stage.first,
                         behind * stage.last,
                         *(where(n > 0, amount, 0) for amount, n in zip(work, stage.counts, strict=True)),
                     )
                 ),
-                kv_cache=total(amount * n for amount, n in zip(kv, stage.counts, strict=True)),
+                kv_cache=total(amount * n for amount, n in zip(kv, stage.counts, strict=True)) + modules_kv * stage.last,
                 states=total(amount * n for amount, n in zip(states, stage.counts, strict=True)),
                 in_flight=1,
                 stage=stage.index,
@@ -294,10 +338,24 @@ def _serving(case: _Case, stages: tuple[Stage, ...]) -> list[Memory]:
     return found
 
 
+def _at_work(case: _Case, layer: Layer, steps: Iterable[Fields], names: Mapping[str, Number]) -> Number:
+    """The most that a step of a layer has in memory. Where every part of the layer reads a norm's result, the sum that it will be added to
+    is kept beside it, which a norm that adds has among its own operands."""
+    normed = case.model.kind == "decoder" and layer.norms > int(layer.mixer is not None and layer.feed is not None and not layer.parallel)
+    beside = case.border(names) if normed else 0
+    return largest(resident(case.operator(s, names)) + (0 if "residual" in s else beside) for s in forward_steps(steps))
+
+
 def _cached(case: _Case, layer: Layer, kv_dtype: str) -> Number:
-    """Keys and values of all sequences of a replica in one layer: of the prompt, or of the context of a decoding step, or of both."""
+    """Keys and values of all sequences of a replica in one layer: of the prompt, or of the context of a decoding step, or of both; and of
+    the source that the layer attends to. An encoder meets its tokens once and keeps nothing of them."""
     job, plan = case.job, case.plan
+    if case.model.kind == "encoder":
+        return 0
+    of_source = kv_bytes(replace(layer, mixer=layer.cross), plan, job.source, kv_dtype, job.page) if layer.cross else 0
     if job.phase == "prefill":
-        return case.replica_batch * kv_bytes(layer, plan, job.seq, kv_dtype, case.page)
-    found = case.replica_batch * kv_bytes(layer, plan, job.context, kv_dtype, case.page)
-    return found + (kv_bytes(layer, plan, job.chunk, kv_dtype, case.page) if job.phase == "mixed" else 0)
+        return case.replica_batch * (kv_bytes(layer, plan, job.length, kv_dtype, job.page) + of_source)
+    found = case.replica_batch * (kv_bytes(layer, plan, job.context, kv_dtype, job.page) + of_source)
+    if job.phase != "mixed":
+        return found
+    return found + plan.pp * kv_bytes(layer, plan, job.cached + chunk(plan, job), kv_dtype, job.page)  # a chunk in each microbatch

@@ -25,7 +25,7 @@ def kv_bytes(layer: Layer, plan: Plan, tokens: Number, kv_dtype: str, page: int 
         numbers = mixer.rank + mixer.rope + (mixer.indexer.head_dim if mixer.indexer else 0)
     else:
         return 0
-    own = kept / plan.cp
+    own = ceil_div(kept, plan.cp)
     return numbers * size * (ceil_div(own, page) * page if page else own)
 
 

@@ -7,11 +7,13 @@ section 5 and figure 1, where w = g = 2 and o = 12). Megatron's distributed opti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import field
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.errors import UsageError, did_you_mean
 from roofline.numeric import Number
+from roofline.records import dataclass
 
 MASTER_BYTES = 4
 """An fp32 copy of a weight that is computed in fewer bits."""
@@ -19,20 +21,39 @@ MASTER_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Optimizer:
-    """An optimizer: bytes a parameter of its states, and whether it updates an fp32 copy of 16-bit weights."""
+    """An optimizer: the operator of its step with the keys that make it this one, how many states it keeps of a parameter and in which
+    format, and whether it updates an fp32 copy of 16-bit weights."""
 
-    states_bytes: int
+    operator: str
+    states: int
+    state_dtype: str
     master: bool
     said: str
+    keys: Mapping[str, bool] = field(default_factory=dict)
+
+    def has_master(self, weight_dtype: str) -> bool:
+        """Whether weights of this format have an fp32 copy, which is the one that is updated."""
+        return self.master and find_dtype(weight_dtype).bits < 32
 
 
 OPTIMIZERS = {
-    "adamw": Optimizer(8, True, "fp32 first and second moments, fp32 master weights"),
-    "adamw_bf16": Optimizer(4, False, "bf16 first and second moments, weights updated in place"),
-    "sgd": Optimizer(0, True, "fp32 master weights"),
-    "sgd_momentum": Optimizer(4, True, "fp32 momentum, fp32 master weights"),
+    "adamw": Optimizer("adamw", 2, "fp32", True, "fp32 first and second moments, fp32 master weights"),
+    "adamw_bf16": Optimizer("adamw", 2, "bf16", False, "bf16 first and second moments, weights updated in place"),
+    "sgd": Optimizer("sgd", 0, "fp32", True, "fp32 master weights"),
+    "sgd_momentum": Optimizer("sgd", 1, "fp32", True, "fp32 momentum, fp32 master weights", {"momentum": True}),
 }
 """Kinds of optimizer by name."""
+
+
+def optimizer_of(name: str) -> Optimizer:
+    """The optimizer of a name.
+
+    Raises:
+        UsageError: there is none; with the nearest.
+    """
+    if name not in OPTIMIZERS:
+        raise UsageError(f"unknown optimizer '{name}'; {did_you_mean(name, list(OPTIMIZERS))}")
+    return OPTIMIZERS[name]
 
 
 def optimizer_bytes(name: str, weight_dtype: str) -> int:
@@ -44,10 +65,30 @@ def optimizer_bytes(name: str, weight_dtype: str) -> int:
     >>> optimizer_bytes("adamw", "bf16")
     12
     """
-    if name not in OPTIMIZERS:
-        raise UsageError(f"unknown optimizer '{name}'; {did_you_mean(name, list(OPTIMIZERS))}")
-    found = OPTIMIZERS[name]
-    return found.states_bytes + (MASTER_BYTES if found.master and find_dtype(weight_dtype).bits < 32 else 0)
+    found = optimizer_of(name)
+    states = found.states * int(find_dtype(found.state_dtype).bytes)
+    return states + (MASTER_BYTES if found.has_master(weight_dtype) else 0)
+
+
+def optimizer_step(name: str, weight_dtype: str, gradient_dtype: str | None) -> dict[str, str | bool]:
+    """The keys of the step of an optimizer over weights of a format, beside how many there are; formats only where they are not those
+    that the operator takes by itself.
+
+    Raises:
+        UsageError: no optimizer of that name.
+
+    >>> optimizer_step("adamw", "bf16", None)
+    {'op': 'adamw', 'master': True}
+    """
+    found = optimizer_of(name)
+    master = found.has_master(weight_dtype)
+    updated = "fp32" if master else weight_dtype
+    keys: dict[str, str | bool] = {"op": found.operator, **found.keys, **({"master": True} if master else {})}
+    if found.states and found.state_dtype != updated:
+        keys["state_dtype"] = found.state_dtype
+    if gradient_dtype is not None and gradient_dtype != weight_dtype:
+        keys["grad_dtype"] = gradient_dtype
+    return keys
 
 
 @dataclass(frozen=True, slots=True)

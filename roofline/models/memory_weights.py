@@ -8,12 +8,12 @@ of keys is held by more than one rank where there are more ranks than heads. Exp
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.models.description import Attention, Layer, Model
+from roofline.models.description import Attention, Layer, Model, Tower
 from roofline.models.quantised import Quantisation, stored
-from roofline.models.weights import Weight, layer_weights, outer_weights
+from roofline.models.weights import Weight, layer_weights, outer_weights, shared_by
 from roofline.numeric import Number, ceil_div, each, is_array, maximum, where
 from roofline.ops.base import whole
 from roofline.plan.pipeline import layers_of_stages
@@ -30,21 +30,25 @@ NORMS = ("self_attn.q_norm", "self_attn.k_norm", "self_attn.indexer.k_norm", "li
 """Norms inside a layer that are held in full, unless they span a whole row of heads."""
 KEYS = ("k_proj", "v_proj", "k_proj.bias", "v_proj.bias")
 LAST = ("norm", "lm_head", "lm_head.bias")
+SEEN, SHARED = "vision_tower", "vision_tower.shared"
+"""The weights of a vision tower as a model counts them, and those of them that ranks may share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What ranks of tp may not divide evenly: heads of keys, and rows of the vocabulary, which are padded."""
+    """What ranks of tp may not divide evenly: heads of keys, rows of the vocabulary, which are padded, and a vision tower."""
 
     kv_heads: int
     vocab: int
+    eyes: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Split:
     """An amount (of parameters or bytes) by how it is split: held whole, over tp, by heads of keys, by experts.
 
-    ``row`` is the amount a row of the vocabulary, ``alone`` that of biases behind an expert's last product, which etp does not split.
+    ``row`` is the amount a row of the vocabulary, ``alone`` that of biases behind an expert's last product, which etp does not split;
+    ``eyes`` is that of a vision tower which tp splits if it divides the tower.
     """
 
     whole: Number = 0
@@ -53,6 +57,7 @@ class Split:
     row: Number = 0
     expert: Number = 0
     alone: Number = 0
+    eyes: Number = 0
 
     def __add__(self, other: Split) -> Split:
         return Split(**{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)})
@@ -63,7 +68,8 @@ class Split:
     def dense(self, plan: Plan, sizes: Sizes) -> Number:
         """What a rank holds of all but the experts."""
         rows = self.row * ceil_div(sizes.vocab, plan.tp)
-        return self.whole + self.tensor / plan.tp + self.keys * keys_share(plan, sizes.kv_heads) + rows
+        seen = self.eyes / where(sizes.eyes % plan.tp == 0, plan.tp, 1)
+        return self.whole + self.tensor / plan.tp + self.keys * keys_share(plan, sizes.kv_heads) + rows + seen
 
     def experts(self, plan: Plan) -> Number:
         """What a rank holds of the experts."""
@@ -82,14 +88,17 @@ def keys_share(plan: Plan, kv_heads: int) -> Number:
 def sizes_of(model: Model) -> Sizes:
     """Those of a model: the fewest heads of keys of any layer, which are the first to be held twice; 1 where there is none."""
     heads = (layer.mixer.kv_heads for layer in model.layers if isinstance(layer.mixer, Attention))
-    return Sizes(min(heads, default=1), model.vocab)
+    return Sizes(min(heads, default=1), model.vocab, shared_by(model.eyes) if model.eyes else 1)
 
 
 def kind_of(weight: Weight, layer: Layer | None = None) -> str:
     """How a tensor is split: the name of a field of `Split`."""
-    path = weight.path.split(".", 2)[2] if weight.path.startswith("layers.") else weight.path
+    path = weight.path.removeprefix("encoder.")
+    path = path.split(".", 2)[2] if path.startswith("layers.") else path
     if path in ("embed_tokens", "lm_head", "lm_head.bias"):
         return "row"
+    if path == SHARED:
+        return "eyes"
     if ".experts." in path:
         return "alone" if path.endswith("down_proj.bias") else "expert"
     parts = path.split(".")
@@ -99,7 +108,7 @@ def kind_of(weight: Weight, layer: Layer | None = None) -> str:
     if path in NORMS:
         rows = layer is not None and isinstance(layer.mixer, Attention) and layer.mixer.qk_norm == "row"
         return "tensor" if rows else "whole"
-    inside = parts[0] in ("self_attn", "mlp", "linear_attn", "mixer")
+    inside = parts[0] in ("self_attn", "encoder_attn", "mlp", "linear_attn", "mixer", "relative_attention_bias")
     return "tensor" if inside and name not in WHOLE_NAMES else "whole"
 
 
@@ -220,7 +229,7 @@ class Splits:
 
 def splits_of(model: Model, measure: Measure) -> Splits:
     """All weights, by place and by how they are split."""
-    outer = list(outer_weights(model))
+    outer = [part for w in outer_weights(model) for part in (_of_tower(w, model.eyes) if model.eyes and w.path == SEEN else (w,))]
     behind = [w for w in outer if w.path in LAST or w.part == "pooler"]
     return Splits(
         layers=tuple(split_of(layer_weights(model, sort), measure, model, sort) for sort in sorts_of(model)),
@@ -228,3 +237,10 @@ def splits_of(model: Model, measure: Measure) -> Splits:
         behind=split_of(behind, measure, model),
         table=split_of([w for w in outer if w.path == "embed_tokens"], measure, model),
     )
+
+
+def _of_tower(weight: Weight, tower: Tower) -> tuple[Weight, Weight]:
+    """A tower's weights: those that ranks share, as they do those of any layer, and those that each has (stem, norms, single products)."""
+    layers = sum(w.elements for x in tower.model.layers for w in layer_weights(tower.model, x) if kind_of(w, x) in ("tensor", "keys"))
+    pieces = sum(p.times * p.width * (p.into + int(p.bias and p.split == "n")) for p in tower.pieces if p.split and p.op == "gemm")
+    return replace(weight, path=SHARED, columns=layers + pieces), replace(weight, columns=weight.elements - layers - pieces)

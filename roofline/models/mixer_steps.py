@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.models.collectives import collective, context_exchange, context_return, enter
+from roofline.models.collectives import NEEDED, collective, context_exchange, context_return, enter
 from roofline.models.description import Attention, DeltaNet, LatentAttention, Mamba2, Mixer
 from roofline.models.expansion import Expansion, Fields
 from roofline.models.phases import Call, calls, positions
@@ -26,8 +26,8 @@ def _attention(expansion: Expansion, a: Attention) -> Iterator[Fields]:
     wide = f"{queries} / tp + {expansion.kv_width(a.kv_heads, kv)}"
     base, heads, kv_heads = "layers.0.self_attn", expansion.over(a.heads), expansion.kv_heads(a.kv_heads)
     if a.qkv_bias and not a.k_bias:  # one bias for both would give keys one too
-        yield expansion.product("qv_proj", f"{base}.q_proj", queries + a.kv_heads * a.v_head_dim, hidden, bias=True)
-        yield expansion.product("k_proj", f"{base}.k_proj", a.kv_heads * a.head_dim, hidden)
+        yield expansion.product("qv_proj", f"{base}.q_proj", queries + a.kv_heads * a.v_head_dim, hidden, bias=True, split="n")
+        yield expansion.product("k_proj", f"{base}.k_proj", a.kv_heads * a.head_dim, hidden, split="n")
     else:
         yield expansion.product("qkv_proj", f"{base}.q_proj", queries + a.kv_heads * kv, hidden, bias=a.qkv_bias, wide=wide)
     if a.qk_norm == "head":
@@ -233,4 +233,4 @@ def _recurrence(expansion: Expansion, state: int, read: int, write: int, weights
         "write": f"4 * batch * {over(state)} + tokens * {over(write)} B", "weights": over(weights), **kept,
     }  # fmt: skip
     if expansion.parallel and not expansion.decoding:
-        yield collective("state_on", "send_recv", "cp", f"4 * batch * {over(state)}")
+        yield collective("state_on", "send_recv", "cp", f"4 * batch * {over(state)}", why=NEEDED)

@@ -18,7 +18,7 @@ from roofline.models.description import (
     Mlp,
     Model,
 )
-from roofline.models.reading import HEADS, HIDDEN, activation, attention, decoder, layer_count, mlp, sparse_layers, windows
+from roofline.models.reading import HEADS, HIDDEN, LAYERS, activation, attention, decoder, layer_count, mlp, sparse_layers, windows
 
 EXPERTS = ("n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts")
 ACTIVE = ("num_experts_per_tok", "experts_per_token", "moe_top_k")
@@ -130,7 +130,7 @@ def mimo(config: Config) -> Model:
     )
     dense = mlp(config)
     feeds = sparse_layers(config, count, dense, experts(config, router_bias=True))
-    listed = config.items("hybrid_layer_pattern", count)
+    listed = config.items("hybrid_layer_pattern", count, of=LAYERS)
     pattern = [bool(v.data) for v in listed] if listed else [False] * count
     return decoder(config, tuple(Layer(mixer=local if p else full, feed=f) for p, f in zip(pattern, feeds, strict=True)))
 
@@ -189,7 +189,7 @@ def qwen_next(config: Config) -> Model:
         conv=config.integer("linear_conv_kernel_dim"),
     )
     every = config.integer("full_attention_interval", default=4)
-    types = config.items("layer_types", count)
+    types = config.items("layer_types", count, of=LAYERS)
     whole = [v.data == "full_attention" for v in types] if types else [(i + 1) % every == 0 for i in range(count)]
     config.taken.update(("use_sliding_window", "sliding_window"))
     shared = config.integer("shared_expert_intermediate_size", default=0, minimum=0)
@@ -210,7 +210,7 @@ def nemotron_h(config: Config) -> Model:
     pattern = config.word("hybrid_override_pattern")
     where = config.find("hybrid_override_pattern")
     if len(pattern) != count or set(pattern) - set("M*-E"):
-        config.fail(where, f"hybrid_override_pattern must have one of M, *, - and E for each of {count} layers")
+        config.fail(where, f"hybrid_override_pattern must have one of M, *, - and E for each of {count} layers", of=LAYERS)
     bias = config.flag("use_bias")
     mamba = Mamba2(
         heads=config.integer("mamba_num_heads"),

@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from roofline.errors import UsageError
-from roofline.models.expansion import Expansion, Fields
-from roofline.models.tower_params import beside, encode_params, tower_params, with_images, with_source
+from roofline.models.description import Experts, Model
+from roofline.models.expansion import Expansion, Fields, Language, Lora, plan_names
+from roofline.models.quantised import Quantisation
+from roofline.models.tower_params import NO_EYES, beside, encode_params, tower_params, with_images, with_source
+from roofline.models.training import TARGETS
+from roofline.numeric import Number, anywhere
+from roofline.plan.job import OPTIMIZER, Job
+from roofline.plan.pipeline import chunk
+from roofline.plan.plan import Plan
 
 LONGEST = 4096
 """Keys and tokens of a workload until somebody says otherwise."""
 CHUNK = 512
-ALONE = "described on one device, without a plan; use 'roofline analyze' or 'roofline import hf'"
+NO_EXPERTS = "'{}' has no experts that tokens could travel to; leave it out"
+
+
+def asked_of(model: Model, how: Quantisation | None, job: Job, plan: Plan, attention: str = "flash") -> Expansion:
+    """The expansion that computes a job under a plan: every choice of the job, in one place, so that none is lost on the way.
+
+    Raises:
+        UsageError: a phase, or a choice of the job, that this model does not have.
+    """
+    adapted = Lora(rank=job.lora_rank, targets=job.lora_targets or TARGETS) if job.trainable == "lora" else None
+    found = Expansion(
+        model=model,
+        phase=job.phase,
+        how=how,
+        kv_dtype=job.kv_dtype,
+        plan=plan,
+        attention=attention,
+        cached=job.phase == "prefill" and anywhere(job.cached > 0),
+        draft=job.draft,
+        mtp=job.mtp,
+        page=job.page,
+        lora=adapted,
+        images=anywhere(job.images > 0),
+        gradient_dtype=job.gradient_dtype,
+        dispatch_dtype=job.dispatch_dtype,
+        optimizer=job.optimizer,
+    )
+    refuse(found)
+    return found
 
 
 def params_of(expansion: Expansion) -> dict[str, int | str]:
@@ -21,12 +56,14 @@ def params_of(expansion: Expansion) -> dict[str, int | str]:
     shared = " / cp" if expansion.parallel else ""
     tower = beside(model, expansion.phase, expansion.images)
     if expansion.phase == "encode" and tower is not None:
-        return encode_params(model, tower)
+        return encode_params(model, tower, parallel=expansion.parallel)
     if tower is not None:
         text = params_of(replace(expansion, model=replace(model, towers=(), model_type=""), images=False))
         if tower.counted:
             return with_source(text, tower)
-        return {**text, **tower_params(tower, "batch")} if model.model_type == "clip" else with_images(text, tower)
+        if model.model_type == "clip":
+            return {**text, **tower_params(tower, "batch")}
+        return with_images(text, tower, parallel=expansion.parallel)
     if model.image[0]:
         return {"batch": 1, "seq": model.positions, "tokens": f"batch * seq{shared}"}
     if expansion.phase == "mixed":
@@ -39,6 +76,20 @@ def params_of(expansion: Expansion) -> dict[str, int | str]:
     return {"batch": 1, "seq": length, "tokens": f"batch * seq{shared}"}
 
 
+def names_of(
+    params: Mapping[str, int | str], model: Model, job: Job, plan: Plan, sequences: Number, language: Language
+) -> dict[str, Number]:
+    """What the expressions of steps use of ``sequences`` a microbatch under a plan: its degrees, sizes of the job, and what ``params`` make
+    of them."""
+    found = plan_names(plan, model)
+    given = {"batch": sequences, "decode_batch": sequences, "seq": job.seq, "cached": job.cached, "context": job.context}
+    given |= {"chunk": chunk(plan, job), "source": job.source}
+    given |= {"images": job.images, "image_height": job.image_height, "image_width": job.image_width}
+    for name, said in params.items():
+        found[name] = given[name] if name in given else language.value(said, found)
+    return found
+
+
 def refuse(expansion: Expansion) -> None:
     """Refuse what this phase of this model does not have.
 
@@ -49,11 +100,17 @@ def refuse(expansion: Expansion) -> None:
     if model.kind == "encoder" and phase in ("decode", "mixed"):
         raise UsageError(f"'{model.model_type}' is an encoder and decodes nothing; use --phase prefill or train")
     _refuse_towers(expansion)
+    require_experts(model, expansion.dispatch_dtype)
     _require(not expansion.cached or phase == "prefill", "a cached prefix is of a prefill; a mixed step has the param 'cached'")
     _require(not expansion.draft or phase == "decode", "draft tokens are of a decoding step; use --phase decode")
     _require(not expansion.mtp or expansion.draft > 0, "mtp says who guesses the draft tokens; add how many, such as --draft 1")
     _require(not expansion.mtp or bool(model.mtp), f"'{model.name}' has no modules that guess further tokens (MTP)")
     _require(expansion.lora is None or phase == "train", "trainable: lora is of a training step; use --phase train")
+    keeps = model.kind != "encoder"
+    _require(expansion.kv_dtype is None or keeps, f"kv_dtype is of a cache, and '{model.model_type}' is an encoder, which keeps none")
+    _require(expansion.kv_dtype is None or phase not in ("train", "encode"), "kv_dtype is of a cache, which this phase lacks")
+    _require(expansion.gradient_dtype is None or phase == "train", "gradient_dtype is of a training step; use --phase train")
+    _require(expansion.optimizer == OPTIMIZER or phase == "train", "an optimizer is of a training step; use --phase train")
     _require(
         not expansion.page or expansion.decoding or expansion.cached or phase == "mixed", "pages are of a cache, which this phase lacks"
     )
@@ -64,15 +121,25 @@ def refuse(expansion: Expansion) -> None:
     _require(not (sparse and again), f"the indexer of '{model.model_type}' is known for a plain prefill and decode only")
 
 
+def require_experts(model: Model, dispatch_dtype: str | None, where: str = "dispatch_dtype") -> None:
+    """Refuse a format of what travels to experts where there are none; ``where`` says so.
+
+    Raises:
+        UsageError: with the model.
+    """
+    travels = dispatch_dtype is None or any(isinstance(layer.feed, Experts) for layer in model.layers)
+    _require(travels, f"{where}: {NO_EXPERTS.format(model.name)}")
+
+
 def _refuse_towers(expansion: Expansion) -> None:
     """What an encoder, or eyes, beside the text does not go with."""
     model, phase = expansion.model, expansion.phase
     encoder, pairs = model.encoder is not None, model.model_type == "clip"
-    beside_text = "an encoder and a decoder" if encoder else "two towers"
-    spread = f"'{model.model_type}' has {beside_text}, which plans and the memory of a rank do not describe; import it for one device"
-    _require(not (expansion.parallel and (encoder or pairs)), spread)
+    spread = "which plans and the memory of a rank do not describe; import it for one device"
+    _require(not (expansion.parallel and pairs), f"'{model.model_type}' has two towers, {spread}")
+    trained = expansion.parallel and encoder and phase == "train"
+    _require(not trained, f"'{model.model_type}' has an encoder, the exchange of whose gradients, {spread}")
     _require(phase != "encode" or bool(model.towers), f"'{model.model_type}' has no encoder beside its layers; use --phase prefill")
-    _require(not (expansion.parallel and phase == "encode"), f"encode is {ALONE}")
     _require(
         not (pairs and phase == "train"), "clip is trained by a loss over the pairs of all devices, which is not described; use prefill"
     )
@@ -81,9 +148,10 @@ def _refuse_towers(expansion: Expansion) -> None:
     _require(not (encoder and expansion.lora is not None), f"adapters of the encoder-decoder '{model.model_type}' are not described")
     if not expansion.images:
         return
-    _require(model.eyes is not None, f"'{model.model_type}' has no vision tower in its configuration, so that it takes no images")
+    _require(model.eyes is not None, NO_EYES.format(model.model_type))
+    frozen = "the images of a training step are not described: whether their tower is trained or frozen is nobody's default"
+    _require(phase != "train", frozen)
     _require(phase in ("prefill", "encode") or pairs, "images are of a prefill; while decoding they are part of the context")
-    _require(not expansion.parallel, f"images are {ALONE}")
     _require(not expansion.cached, "images behind a cached prefix are not described: leave out 'cached'")
 
 

@@ -12,6 +12,7 @@ DTYPES = {"bfloat16": "bf16", "float16": "fp16", "float32": "fp32", "auto": "bf1
 LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 HIDDEN = ("hidden_size", "n_embd", "d_model")
 HEADS = ("num_attention_heads", "n_head", "n_heads")
+KV_HEADS = ("num_key_value_heads", "num_kv_heads", "n_head_kv")
 MOST_LAYERS = 2000
 
 
@@ -34,6 +35,7 @@ def layer_count(config: Config) -> int:
     count = config.integer(*LAYERS)
     if count > MOST_LAYERS:
         config.fail(config.find(*LAYERS), f"{count} layers; at most {MOST_LAYERS} are read")
+        config.unread.update(LAYERS)
         return 1
     return count
 
@@ -42,7 +44,8 @@ def head_dim_of(config: Config, hidden: int, heads: int) -> int:
     """The stated width of a head, else hidden / heads, with a note that it was derived."""
     if config.find("head_dim") is None:
         if hidden % heads:
-            config.fail(config.find(*HEADS), f"hidden size {hidden} is not a multiple of {heads} heads and no head_dim is given")
+            said = f"hidden size {hidden} is not a multiple of {heads} heads and no head_dim is given"
+            config.fail(config.find(*HEADS), said, of=(*HIDDEN, *HEADS))
         config.notes.append(f"head_dim is not stated: {hidden} / {heads} = {hidden // heads} is taken")
         return max(hidden // heads, 1)
     return config.integer("head_dim")
@@ -51,11 +54,9 @@ def head_dim_of(config: Config, hidden: int, heads: int) -> int:
 def attention(config: Config, **changes: Any) -> Attention:
     """Grouped attention as most decoders state it."""
     hidden, heads = config.integer(*HIDDEN), config.integer(*HEADS)
-    kv_heads = config.integer("num_key_value_heads", "num_kv_heads", "n_head_kv", default=heads)
+    kv_heads = config.integer(*KV_HEADS, default=heads)
     if heads % kv_heads:
-        config.fail(
-            config.find("num_key_value_heads", "num_kv_heads"), f"{heads} heads are not a multiple of {kv_heads} key and value heads"
-        )
+        config.fail(config.find(*KV_HEADS), f"{heads} heads are not a multiple of {kv_heads} key and value heads", of=HEADS)
         kv_heads = heads
     head_dim = head_dim_of(config, hidden, heads)
     bias = config.flag("attention_bias", default=bool(changes.pop("bias", False)))
@@ -68,9 +69,11 @@ def attention(config: Config, **changes: Any) -> Attention:
 def windows(config: Config, layers: int, *, every: int = 0) -> list[int]:
     """The window of each layer: by ``layer_types``, else by a pattern in which each ``every``-th layer sees all, else of all."""
     size = config.integer("sliding_window", default=0, minimum=0)
+    if not size and config.find("sliding_window") is not None:
+        config.notes.append("sliding_window: 0 is taken as no window: every layer sees all keys")
     config.taken.add("layer_types")
     used = config.flag("use_sliding_window", default=True)
-    types = config.items("layer_types", layers)
+    types = config.items("layer_types", layers, of=LAYERS)
     if types is not None:
         known = {"sliding_attention": size, "full_attention": 0}
         for value in types:
@@ -133,7 +136,7 @@ def sparse_layers(config: Config, layers: int, dense: Feed, experts: Experts) ->
     first = config.integer("first_k_dense_replace", default=0, minimum=0)
     found = config.find("moe_layer_freq")
     if found is not None and isinstance(found.data, list):
-        flags = config.items("moe_layer_freq", layers)
+        flags = config.items("moe_layer_freq", layers, of=LAYERS)
         return [experts if f.data else dense for f in flags] if flags else [experts] * layers
     step = config.integer("moe_layer_freq", "decoder_sparse_step", default=1)
     only = [v.data for v in config.items("mlp_only_layers") or []]

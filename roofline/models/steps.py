@@ -18,9 +18,9 @@ from roofline.models.description import Attention, DeltaNet, Experts, LatentAtte
 from roofline.models.expansion import Expansion, Fields
 from roofline.models.feed_steps import feed_steps
 from roofline.models.mixer_steps import mixer_steps
-from roofline.models.phases import refuse, sequences
+from roofline.models.phases import sequences
 from roofline.models.sharded import Shares, layer_shares, outer_shares
-from roofline.models.training import adapter_parameters, again, check_targets, has_weights, trained, updates
+from roofline.models.training import adapter_parameters, again, check_targets, has_weights, optimizer, trained, updates
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +30,6 @@ class LayerSort:
     name: str
     layers: tuple[int, ...]
     steps: tuple[Fields, ...]
-
-
-def steps_of(expansion: Expansion) -> list[Fields]:
-    """All steps in order, of one rank under a plan: of one microbatch and all layers, whatever its stages are.
-
-    Raises:
-        UsageError: a phase that this model does not have.
-    """
-    refuse(expansion)
-    outer = outer_of(expansion)
-    layers = [in_file(step, sort.name, len(sort.layers)) for sort in layers_of(expansion) for step in sort.steps]
-    first = [s for s in outer if s["part"] == "embedding"]
-    last = [s for s in outer if s["part"] != "embedding"]
-    return [*first, *layers, *last]
 
 
 def in_file(step: Fields, prefix: str, times: int) -> Fields:
@@ -91,7 +77,7 @@ def outer_of(expansion: Expansion) -> list[Fields]:
                 first += _named("embedding_", updates(expansion, shares["embedding"]))
                 last += _named("head_", updates(expansion, shares["head"]))
         else:
-            ending = [{"id": "optimizer", "op": "adamw", "parameters": _trained_parameters(expansion), "part": "optimizer"}]
+            ending = [{**optimizer(expansion, "optimizer", _trained_parameters(expansion)), "part": "optimizer"}]
     guessed = list(_module(expansion)) if expansion.mtp else []
     parts = (("embedding", first), ("head", [*last, *guessed]), ("loss", loss))
     marked = [{**step, "part": part} for part, steps in parts for step in steps]

@@ -9,11 +9,13 @@ rank that updates them, whose weights are then gathered; stage 3 gathers the wei
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.errors import UsageError, did_you_mean
 from roofline.models.collectives import RANKS, collective
 from roofline.models.expansion import Expansion, Fields
+from roofline.models.memory_states import optimizer_step
 from roofline.models.sharded import Shares
 
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
@@ -110,8 +112,9 @@ def _updated(expansion: Expansion, share: str, group: str, name: str) -> Iterato
     gradient = find_dtype(expansion.gradient_dtype or expansion.model.dtype).bytes
     gradients = f"{int(gradient)} * ({share})"
     if plan.zero == 3:
-        yield collective(f"{name}weights_gather", "all_gather", group, weights, when="forward", why="weights")
-        yield collective(f"{name}weights_gather_backward", "all_gather", group, weights, when="backward", why="weights")
+        brought: dict[str, Any] = {"why": "weights", "sharded_weights": True}
+        yield collective(f"{name}weights_gather", "all_gather", group, weights, when="forward", **brought)
+        yield collective(f"{name}weights_gather_backward", "all_gather", group, weights, when="backward", **brought)
         yield collective(f"{name}gradients_scatter", "reduce_scatter", group, gradients, when="backward", why="gradients")
     elif plan.zero:
         yield collective(f"{name}gradients_scatter", "reduce_scatter", group, gradients, when="step", why="gradients")
@@ -119,4 +122,10 @@ def _updated(expansion: Expansion, share: str, group: str, name: str) -> Iterato
     else:
         yield collective(f"{name}gradients_reduce", "all_reduce", group, gradients, when="step", why="gradients")
     owned = f"ceil_div({share}, {RANKS[group]})" if plan.zero else share
-    yield {"id": f"{name}optimizer", "op": "adamw", "parameters": owned, "when": "step", "why": "optimizer"}
+    yield {**optimizer(expansion, f"{name}optimizer", owned), "when": "step", "why": "optimizer"}
+
+
+def optimizer(expansion: Expansion, name: str, parameters: int | str) -> Fields:
+    """The step that updates so many parameters, as the optimizer of the expansion runs."""
+    keys = optimizer_step(expansion.optimizer, expansion.model.dtype, expansion.gradient_dtype)
+    return {"id": name, "op": keys.pop("op"), "parameters": parameters, **keys}

@@ -12,12 +12,11 @@ from dataclasses import replace
 from typing import Any
 
 from roofline.models.config import Config
-from roofline.models.description import Attention, Layer, Model, Piece, Pixels, Tower
+from roofline.models.description import IMAGES, ROWS, SEEN, Attention, Layer, Model, Piece, Pixels, Tower
 from roofline.models.encoder import encoder_layer
 from roofline.models.reading import MOST_LAYERS, activation, layer_count
 from roofline.models.weights import tower_weights
 
-ROWS, SEEN, IMAGES = "image_rows", "image_batch * image_tokens", "image_batch"
 UNSEEN = "the vision tower is counted among the parameters and no step of the import"
 """Said of a model whose steps are those of its text."""
 
@@ -94,9 +93,9 @@ def llama4(v: Config, text_hidden: int, outer: Config) -> Tower:
     v.taken.update(("vision_feature_layer", "vision_feature_select_strategy", "projector_dropout"))
     pieces = (
         Piece("pixel_shuffle", "copy", SEEN, shuffled),
-        Piece("adapter_in", "gemm", SEEN, into, shuffled),
-        Piece("adapter_activation", "gelu", SEEN, into),
-        Piece("adapter_out", "gemm", SEEN, out, into),
+        Piece("adapter_in", "gemm", SEEN, into, shuffled, split="n"),
+        Piece("adapter_activation", "gelu", SEEN, into, split="n"),
+        Piece("adapter_out", "gemm", SEEN, out, into, split="k"),
         Piece("adapter_activation2", "gelu", SEEN, out),
         Piece("projection", "gemm", SEEN, text_hidden, v.integer("vision_output_dim")),
     )
@@ -108,9 +107,9 @@ def _merger(name: str, merged: int, out: int, *, norm: Piece, times: int = 1) ->
     """A norm, and two products with biases that take patches merged into one row to the text's width."""
     return (
         norm,
-        Piece(f"{name}_in", "gemm", SEEN, merged, merged, bias=True, times=times),
-        Piece(f"{name}_activation", "gelu", SEEN, merged, times=times),
-        Piece(f"{name}_out", "gemm", SEEN, out, merged, bias=True, times=times),
+        Piece(f"{name}_in", "gemm", SEEN, merged, merged, bias=True, times=times, split="n"),
+        Piece(f"{name}_activation", "gelu", SEEN, merged, times=times, split="n"),
+        Piece(f"{name}_out", "gemm", SEEN, out, merged, bias=True, times=times, split="k"),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,8 @@ from roofline.models.description import (
 
 PARTS = ("embedding", "attention", "mlp", "experts", "norms", "head")
 """Parts of every answer, in this order; others (vision, pooler ...) follow where a model has them."""
+OF_SOURCE = (".encoder_attn.k_proj", ".encoder_attn.v_proj")
+"""Weights that make keys and values of a source, once, which a decoding step finds in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,13 @@ def outer_weights(model: Model) -> Iterator[Weight]:
 def heads_of(model: Model) -> int:
     """Query heads of the first layer with softmax attention, 0 where there is none."""
     return next((layer.mixer.heads for layer in model.layers if isinstance(layer.mixer, Attention)), 0)
+
+
+def shared_by(tower: Tower) -> int:
+    """What a number of ranks must divide to share a tower's products: heads, inner widths, and widths of the products behind it."""
+    mixers, feeds = ((layer.mixer for layer in tower.model.layers), (layer.feed for layer in tower.model.layers))
+    heads = (m.heads for m in mixers if isinstance(m, Attention))
+    return math.gcd(*heads, *(f.width for f in feeds if isinstance(f, Mlp)), *(p.width for p in tower.pieces if p.split == "n"))
 
 
 def tower_weights(tower: Tower) -> Iterator[Weight]:

@@ -10,9 +10,9 @@ from typing import Any
 from roofline.errors import UsageError, did_you_mean
 from roofline.models.expansion import META, PHASES, Expansion, Fields
 from roofline.models.phases import params_of, refuse
-from roofline.models.tower_params import beside
+from roofline.models.tower_params import beside, require_length
 from roofline.models.vision import UNSEEN
-from roofline.models.whole import parameters_in, written_steps
+from roofline.models.whole import parameters_in, steps_of
 
 _PLAIN = re.compile(r"[A-Za-z0-9_(][A-Za-z0-9_ ()*/+.<>=-]*")
 EXECUTION = {"prefill": "engine", "decode": "engine", "train": "eager", "mixed": "engine", "encode": "engine"}
@@ -27,7 +27,9 @@ def workload_text(expansion: Expansion, settings: Mapping[str, int]) -> str:
     require_phase(expansion.phase)
     refuse(expansion)
     params = checked_settings(params_of(expansion), settings, expansion.phase)
-    return document(expansion, params, written_steps(expansion), ())
+    if "seq" in settings:
+        require_length(expansion.model, settings["seq"])
+    return document(expansion, params, steps_of(expansion), ())
 
 
 def require_phase(phase: str) -> None:

@@ -16,7 +16,7 @@ benchmarks do. One exponential a score in each direction, on the special-functio
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, anywhere, ceil_div, is_array, maximum, minimum, where
@@ -39,6 +39,7 @@ from roofline.ops.base import (
 )
 from roofline.ops.launched import Launched
 from roofline.ops.pages import whole_pages
+from roofline.records import dataclass
 
 FORWARD_VECTOR_FLOP = 5
 """Per score: scale, subtract the maximum, find it, add up, normalise."""

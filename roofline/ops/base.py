@@ -10,13 +10,14 @@ FLOP = 2 x multiply-add.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, replace
+from dataclasses import MISSING, field, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, anywhere, maximum, product, total, where
 from roofline.ops.launched import Launched, Stream, fuses
 from roofline.ops.registry import OPERATORS
+from roofline.records import dataclass
 
 VECTOR_REGISTER_BYTES_PER_FLOP = 6
 """A fused multiply-add reads three 4-byte operands for 2 FLOP; the same width the register roof is derived from."""

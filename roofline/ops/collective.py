@@ -9,11 +9,11 @@ the number of ranks; ``size`` over the time is the *algorithm bandwidth*. A sing
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, where
-from roofline.ops.base import Counts, Op, Pass, TensorSpec, amount, choice, dim, number_format, operator, whole, word
+from roofline.ops.base import Counts, Op, Pass, TensorSpec, amount, choice, dim, flag, number_format, operator, whole, word
 from roofline.ops.launched import Launched, Transfer
 
 SOURCE = "NVIDIA/nccl-tests, doc/PERFORMANCE.md"
@@ -113,6 +113,10 @@ class AllReduce(Collective):
             return whole(where(self.ranks > 1, self.size * (self.ranks + 1) / self.ranks, 0))
         return whole(2 * self.size * (self.ranks - 1) / self.ranks)
 
+    def launched(self, execution: str) -> tuple[Launched, ...]:
+        """One transfer, of the bytes that ranks pass on where they add: links are fitted to those, whoever adds."""
+        return Collective.launched(replace(self, algorithm="ring"), execution)
+
     def backward(self) -> tuple[Op, ...]:
         """The gradients of all ranks are added up alike."""
         return (self,)
@@ -130,6 +134,7 @@ class AllGather(Collective):
     """y[size] on every rank, from x[size / ranks] of each."""
 
     size: Number = amount("bytes of the full array that each rank has afterwards", "B")
+    sharded_weights: bool = flag("weights of which a rank keeps its share between their uses (ZeRO 3, FSDP): only memory differs")
 
     def tensors(self) -> tuple[TensorSpec, ...]:
         """x[size / ranks] and y[size]."""

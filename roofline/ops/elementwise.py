@@ -5,7 +5,7 @@ What a function costs is in `roofline.ops.functions`. Bytes are (inputs + 1) e.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from roofline.numeric import Number, anywhere, product, total, where
 from roofline.ops.base import (
@@ -24,6 +24,7 @@ from roofline.ops.base import (
 )
 from roofline.ops.functions import FUNCTIONS, Function
 from roofline.ops.launched import Launched, Stream, fuses
+from roofline.records import dataclass
 
 
 @operator(

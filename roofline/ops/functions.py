@@ -7,9 +7,8 @@ a lower bound; integer work (random numbers, addresses) is not counted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from roofline.ops.base import Counts
+from roofline.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

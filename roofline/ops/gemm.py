@@ -8,7 +8,7 @@ CUTLASS and of the fast.cu and SGEMM_CUDA worklogs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, ceil_div, maximum, minimum, total, where
@@ -29,6 +29,7 @@ from roofline.ops.base import (
 )
 from roofline.ops.functions import FUNCTIONS
 from roofline.ops.launched import Launched, Product, Stream, alignment, fuses, library_of
+from roofline.records import dataclass
 
 ACTIVATIONS = ("none", "relu", "gelu", "silu")
 EIGHT_BITS = ("fp8", "fp8_e4m3", "fp8_e5m2", "int8")

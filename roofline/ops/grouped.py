@@ -9,6 +9,7 @@ Where ``ranks`` devices share the experts evenly, figures are those of one devic
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, anywhere, ceil_div, log2, maximum, minimum, power, root, where
@@ -72,9 +73,9 @@ class GroupedGemm(Op):
         """Experts that lie here."""
         return ceil_div(self.experts, self.ranks)
 
-    @property
+    @cached_property
     def touched(self) -> Number:
-        """Experts that at least one token chooses; in the mean over uniform choices where it is not known."""
+        """Experts that at least one token chooses; in the mean over uniform choices where it is not known. All else here asks for it."""
         random = self.held * (1 - power(1 - self.active / self.experts, self.tokens))
         return where(self.chosen > 0, self.chosen, random)
 

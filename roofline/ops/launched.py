@@ -7,10 +7,10 @@ new operator is estimated without a line of its own. Dimensions may be float64 a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from roofline.numeric import Number, where
+from roofline.records import dataclass
 
 EXECUTIONS = ("eager", "compiled", "graph", "engine")
 """eager: torch from Python; graph: the same kernels replayed from a captured graph; compiled: elementwise chains fused by a

@@ -9,13 +9,14 @@ Sources: Ba et al., arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 from roofline.numeric import Number
 from roofline.ops.base import EAGER_CHAINS, Counts, Kernel, Op, Pass, TensorSpec, choice, dim, flag, number_format, operator
 from roofline.ops.launched import Launched, fuses
 from roofline.ops.rows import STATISTIC, RowSweeps
+from roofline.records import dataclass
 
 
 @dataclass(frozen=True, kw_only=True)

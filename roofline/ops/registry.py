@@ -37,6 +37,7 @@ MODULES = {
     "monarch": "monarch",
     "m2": "m2",
     "adamw": "optimizer",
+    "sgd": "optimizer",
     "all_reduce": "collective",
     "all_gather": "collective",
     "reduce_scatter": "collective",

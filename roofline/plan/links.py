@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from roofline.errors import UsageError
 from roofline.hardware.cluster import Cluster
 from roofline.numeric import scalar
 from roofline.ops import OPERATORS
 from roofline.plan.network import Leg, bound_s, collective, missing_latency, time_s
-from roofline.plan.plan import Group
+from roofline.plan.placement import Group
 
 ACTIVATION_BYTES = 2
 """Of an element of activations that ranks exchange, in 16 bits."""
@@ -225,6 +226,7 @@ class ExpertLinks:
     halves: int
     ranks: int | None
     node_limit: int
+    imbalance: float
     dispatch_bytes: float
     combine_bytes: float
     legs: tuple[Carried, ...]
@@ -236,7 +238,10 @@ class ExpertLinks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What goes to experts: ``tokens`` of a device, to ``copies`` experts each, ``hidden`` elements of so many bytes out and back."""
+    """What goes to experts: ``tokens`` of a device, to ``copies`` experts each, ``hidden`` elements of so many bytes out and back.
+
+    ``imbalance`` is what the fullest rank of experts takes in, and sends back, over the mean.
+    """
 
     tokens: float
     copies: int
@@ -244,21 +249,31 @@ class Exchange:
     dispatch_bytes: float
     combine_bytes: float
     node_limit: int = 0
+    imbalance: float = 1.0
 
 
 def expert_links(exchange: Exchange, cluster: Cluster, *, layers: int, halves: int, ranks: int | None = None) -> ExpertLinks:
     """Dispatch and combine of every layer; without ``ranks`` every copy leaves its device over the innermost tier.
 
-    That is how DeepSeek states its bound (arXiv 2505.09343, section 2.3.2); with ranks, what stays on a device or in a node does.
+    That is how DeepSeek states its bound (arXiv 2505.09343, section 2.3.2), experts evenly loaded; with ranks, what stays on a device or
+    in a node does. The fullest rank sets the pace: its port takes in what is dispatched to it and sends the results back.
+
+    Raises:
+        UsageError: an imbalance that so many ranks cannot have.
     """
     e = exchange
-    out, back = (e.tokens * e.copies * e.hidden * size for size in (e.dispatch_bytes, e.combine_bytes))
+    if ranks is not None and e.imbalance > ranks:
+        raise UsageError(f"imbalance {e.imbalance:g}: the fullest of {ranks} ranks has at most {ranks} times the mean, all there is")
+    out, back = (e.imbalance * e.tokens * e.copies * e.hidden * size for size in (e.dispatch_bytes, e.combine_bytes))
     legs: tuple[Leg, ...]
     if ranks is None:
         legs = tuple(Leg(tier=cluster.tiers[0], kind="send_recv", size=size, ranks=2) for size in (out, back))
     else:
         group = Group(size=ranks, stride=1)
-        ways = (collective("all_to_all", size, group, cluster, copies=e.copies, node_limit=e.node_limit) for size in (out, back))
+        ways = [
+            collective("all_to_all", size, group, cluster, copies=e.copies, node_limit=e.node_limit, imbalance=e.imbalance)
+            for size in (out, back)
+        ]
         legs = tuple(leg for way in ways for leg in way)
     exchange_s = scalar(bound_s(legs))
     token_s = exchange_s * halves * layers
@@ -270,6 +285,7 @@ def expert_links(exchange: Exchange, cluster: Cluster, *, layers: int, halves: i
         halves=halves,
         ranks=ranks,
         node_limit=e.node_limit,
+        imbalance=e.imbalance,
         dispatch_bytes=out,
         combine_bytes=back,
         legs=carried(legs),

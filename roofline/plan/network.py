@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from roofline.errors import RooflineError, UsageError, did_you_mean
 from roofline.hardware.cluster import Cluster, Tier
@@ -20,7 +21,8 @@ from roofline.hardware.profile import Absent, si
 from roofline.numeric import Number, anywhere, log2, maximum, minimum, power, total, up, where
 from roofline.ops.base import whole
 from roofline.ops.launched import Transfer
-from roofline.plan.plan import Group
+from roofline.plan.placement import Group, Lie
+from roofline.plan.routed import Routed
 
 KINDS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 ALGORITHMS = ("best", "ring", "tree", "switch")
@@ -28,18 +30,23 @@ ALGORITHMS = ("best", "ring", "tree", "switch")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leg:
-    """One part of a collective, over one tier: ``size`` and ``ranks`` as the operator ``kind`` has them."""
+    """One part of a collective, over one tier: ``size`` and ``ranks`` as the operator ``kind`` has them.
+
+    Where ranks of an all-to-all exchange more and less, ``size`` is that of the busiest and ``imbalance`` how many times the mean it is.
+    """
 
     tier: Tier
     kind: str
     size: Number
     ranks: Number
+    imbalance: Number = 1
 
     @property
     def sent_bytes(self) -> Number:
-        """Bytes that a rank's ports send, one way; on a ring or torus those that it passes on for others among them."""
+        """Bytes that a rank's ports send, one way; on a ring or torus those that it passes on for others among them, which are the mean's:
+        what goes to one place passes as many links as what goes to any other."""
         if self.kind == "all_to_all" and self.tier.topology in ("ring", "torus"):
-            return whole(self.size * _relayed(self.tier, self.ranks))
+            return maximum(whole(self.size / self.imbalance * _relayed(self.tier, self.ranks)), self._passed_on())
         if self.tier.in_network_reduction and self.kind == "all_reduce":
             return minimum(self._passed_on(), self._to_the_switch())
         return self._passed_on()
@@ -95,13 +102,25 @@ def _reason(value: object) -> str:
 
 
 # --------------------------------------------------------------------------- what goes over which tier
-def collective(kind: str, size: Number, group: Group, cluster: Cluster, *, copies: Number = 1, node_limit: Number = 0) -> tuple[Leg, ...]:
+def collective(
+    kind: str,
+    size: Number,
+    group: Group,
+    cluster: Cluster,
+    *,
+    copies: Number | Routed = 1,
+    node_limit: Number = 0,
+    imbalance: Number = 1,
+    least: bool = True,
+) -> tuple[Leg, ...]:
     """The legs of a collective of a group, in their order; none where the group is a single rank.
 
-    ``size`` is what the operator of that name takes. For all_to_all it counts ``copies`` of everything (the experts of a token); with a
-    ``node_limit`` at most so many cross to other nodes, where they are passed on inside (DeepSeek-V3, arXiv 2412.19437). A send_recv
-    goes to the next member of the group, over the outermost tier that any of its members needs to reach the next: the slowest pair
-    sets the pace of a pipeline.
+    ``size`` is what the operator of that name takes. For all_to_all it counts ``copies`` of everything, each for a rank of its own, or one
+    for each rank that tokens are routed to (``Routed.reached``): of these only one a node crosses over rails. With a ``node_limit`` they
+    cross to at most so many nodes and are passed on inside (DeepSeek-V3, arXiv 2412.19437). With an
+    ``imbalance`` it is that of the busiest rank, so many times the mean: of the others nothing is said, and a node's ports carry the
+    ``least`` that this allows, or else what they do where all others have the same. A send_recv goes to the next member of the group, over
+    the outermost tier that any of its members needs to reach the next: the slowest pair sets the pace of a pipeline.
 
     Raises:
         UsageError: a kind that is not known.
@@ -114,7 +133,10 @@ def collective(kind: str, size: Number, group: Group, cluster: Cluster, *, copie
         return ()
     spans = _spans(group, cluster.tiers)
     if kind == "all_to_all":
-        found = _all_to_all(size, spans, cluster.tiers, copies, node_limit)
+        in_node = _of_busiest_node(spans[0].inside, group.size, imbalance, least=least)
+        forwarded = (node_limit > 0) | any(t.topology == "rail" for t in cluster.tiers[1:])
+        parts = _routed(copies, group.size, spans[0], node_limit) if isinstance(copies, Routed) else _copied(copies, spans[0], node_limit)
+        found = _all_to_all(size, spans, cluster.tiers, forwarded, parts, (imbalance, in_node))
     elif kind == "send_recv":
         found = [Leg(tier=t, kind=kind, size=size, ranks=s.pair) for t, s in zip(cluster.tiers, spans, strict=True)]
     else:
@@ -124,12 +146,20 @@ def collective(kind: str, size: Number, group: Group, cluster: Cluster, *, copie
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """The group in one tier: ranks that exchange over it, members inside it and inside the next inner one; whether it reaches further."""
+    """The group in one tier: ``ranks`` that exchange over it (inner domains, of which each sends over the ports of its members), the most
+    members ``inside`` it, and in how many of its domains the group lies (``beyond`` 1).
+
+    A rank gathers, and scatters, the ``below``th part of the array among the ranks, and sums the ``sums``th; ``share`` of what it sends
+    to all goes over this tier or stays further inside. ``fewest`` are the members in one of its domains that has any.
+    """
 
     ranks: Number
     inside: Number
     below: Number
+    sums: Number
+    share: Number
     beyond: Number
+    fewest: Number
 
     @property
     def pair(self) -> Number:
@@ -138,15 +168,38 @@ class _Span:
 
 
 def _spans(group: Group, tiers: Sequence[Tier]) -> list[_Span]:
-    """By tier, from the node outwards; what does not fill its nodes evenly is counted in whole nodes."""
+    """By tier, from the node outwards. Where groups lie in several ways, the one that is slowest over the tier: in the innermost that with
+    the most members in a domain, further out that with the fewest in an inner domain, whose ports carry as much as those of others."""
     found = []
-    below: Number = 1
+    inner = Lie(1, 1, group.size, even=True)
     for at, tier in enumerate(tiers):
-        inside = group.size if at == len(tiers) - 1 else group.within(tier.ranks)
-        ranks = whole(up(inside / below))
-        found.append(_Span(ranks, inside, below, whole(up(group.size / inside))))
-        below = inside
+        lie = Lie(group.size, group.size, 1, even=True) if at == len(tiers) - 1 else group.lie(tier.ranks)
+        alike = at == 0 or (inner.even and lie.even)  # ranks themselves are alike
+        found.append(_evenly(group.size, inner, lie) if alike else _unevenly(group.size, inner, lie))
+        inner = lie
     return found
+
+
+def _evenly(size: Number, inner: Lie, lie: Lie) -> _Span:
+    """All inner domains hold as many members."""
+    return _Span(whole(up(lie.most / inner.most)), lie.most, inner.most, inner.most, lie.most / size, whole(up(lie.domains)), lie.fewest)
+
+
+def _unevenly(size: Number, inner: Lie, lie: Lie) -> _Span:
+    """Domains hold more and fewer members: what the ports of the ``fewest`` carry.
+
+    A domain of k of N ranks gathers all but its own, S (N - k) / N over k ports, and scatters as much. To a sum it must send its part and
+    receive the sum, S each way over k ports, and all N together send 2 S (n - 1) at least for n domains; no way of adding is faster than
+    the longer of both, which for equal domains is the ring's. Tiers between take the fewest in theirs, the least that is possible.
+    """
+    ranks = whole(up(inner.domains / lie.domains))
+    few, all_ = inner.fewest, lie.fewest
+    alone = (ranks <= 1) | (all_ <= few)
+    n, rest = where(alone, 2, ranks), where(alone, 1, all_ - few)
+    below = where(alone, few, (n - 1) * few * all_ / (n * rest))
+    sums = where(alone, few, minimum(all_ / n, 2 * few * (n - 1) / n))
+    share = where(alone, all_ / size, rest * n / ((n - 1) * size))
+    return _Span(where(alone, 1, ranks), lie.most, whole(below), whole(sums), share, whole(lie.domains), lie.fewest)
 
 
 def _nested(kind: str, size: Number, spans: Sequence[_Span], tiers: Sequence[Tier]) -> list[Leg]:
@@ -170,24 +223,56 @@ def _nested(kind: str, size: Number, spans: Sequence[_Span], tiers: Sequence[Tie
     ]
     if kind == "all_gather":
         return outwards
-    sums = [Leg(tier=t, kind=kind, size=size / s.below, ranks=where(s.beyond > 1, 1, s.ranks)) for t, s in zip(tiers, spans, strict=True)]
+    sums = [Leg(tier=t, kind=kind, size=size / s.sums, ranks=where(s.beyond > 1, 1, s.ranks)) for t, s in zip(tiers, spans, strict=True)]
     return [*inwards, *sums, *outwards]
 
 
-def _all_to_all(size: Number, spans: Sequence[_Span], tiers: Sequence[Tier], copies: Number, node_limit: Number) -> list[Leg]:
+def _of_busiest_node(inside: Number, ranks: Number, imbalance: Number, *, least: bool) -> Number:
+    """Times the mean that a rank of the node of the busiest rank takes in on average, of ``inside`` ranks out of all.
+
+    At ``least`` the busiest one's share where the others of its node take in nothing, or the mean, since some node has that. Where all
+    others have the same, (ranks - imbalance) / (ranks - 1) each.
+    """
+    if least:
+        return maximum(imbalance / inside, 1)
+    others = (ranks - imbalance) / maximum(ranks - 1, 1)
+    return (imbalance + (inside - 1) * others) / inside
+
+
+_Parts = tuple[Number, Number, Number]
+"""Of all that ranks take in, where it is forwarded inside nodes: what arrives at ranks, what crosses, and the most that can."""
+
+
+def _copied(copies: Number, node: _Span, node_limit: Number) -> _Parts:
+    """Each copy for itself: with a limit at most one a node."""
+    few = minimum(minimum(where(node_limit > 0, node_limit, copies), copies), node.beyond)
+    return 1, where(node_limit > 0, few / copies, 1), node.beyond
+
+
+def _routed(routed: Routed, ranks: Number, node: _Span, node_limit: Number) -> _Parts:
+    """One row a node. Uneven nodes are counted as that with the ``fewest`` members, whose ports take in the most each: what a node takes
+    in grows more slowly than its experts. With a limit a token's experts lie in so many nodes, any of those there."""
+    nodes, rows = ranks / node.fewest, routed.reached(ranks)
+    share = where(node_limit > 0, minimum(node_limit, nodes), nodes) / nodes
+    return routed.reached(ranks, share) / rows, routed.reached(nodes, share) / rows, nodes / rows
+
+
+def _all_to_all(
+    size: Number, spans: Sequence[_Span], tiers: Sequence[Tier], forwarded: Any, parts: _Parts, busiest: tuple[Number, Number]
+) -> list[Leg]:
     """Each tier carries what goes to members beyond the next inner one; the innermost also what it takes in for others.
 
-    Over rails a node's ranks reach those of their own number in other nodes, and pass on inside; so do copies that were made there.
+    Over rails a node's ranks reach those of their own number in other nodes, and pass on inside (``forwarded``); so do copies that were
+    made there. What the busiest rank takes or gives more then goes over the ports of its whole node: ``busiest`` are the times the mean of
+    that rank, and of a rank of its node on average.
     """
-    members = spans[-1].inside
-    nodes = whole(up(members / spans[0].inside))
-    crossing = where(node_limit > 0, minimum(minimum(where(node_limit > 0, node_limit, copies), copies), nodes) / copies, 1)
-    forwarded = (node_limit > 0) | any(t.topology == "rail" for t in tiers[1:])
+    imbalance, in_node = busiest
+    arriving, crossing, most = parts
     legs = []
     for at, (tier, span) in enumerate(zip(tiers, spans, strict=True)):
-        share = span.inside / members
-        carried = where(forwarded, 1, share) if at == 0 else share * crossing
-        legs.append(Leg(tier=tier, kind="all_to_all", size=size * carried, ranks=span.ranks))
+        carried = where(forwarded, arriving, span.share) if at == 0 else span.share * where(forwarded, crossing, 1)
+        busy = imbalance if at == 0 else where(forwarded, minimum(in_node, most / crossing), imbalance)
+        legs.append(Leg(tier=tier, kind="all_to_all", size=size * (carried * (busy / imbalance)), ranks=span.ranks, imbalance=busy))
     return legs
 
 

@@ -8,6 +8,10 @@ W the part of B that makes gradients of weights:
     zero bubble   (p - 1) (F + B - 2 W)       DualPipe      (p / 2 - 1) (2 B + F - 3 W)
 
 DualPipe's overlapped pair of a forward and a backward pass takes F + B here: what it hides is communication, not arithmetic.
+
+In serving only forward passes follow each other through the stages. A prefill sends a replica's prompts through them in equal parts, and
+idles for (p - 1) F while they fill and drain. A decode or mixed step is a round in which each part passes all stages, and a part may only
+come again when its token is there: with as many parts as stages none is idle, with fewer each waits for p - m passes.
 All take numbers or float64 arrays, except for the schedule, which is a word.
 """
 
@@ -15,7 +19,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.numeric import Number, maximum, minimum
+from roofline.numeric import Number, maximum, minimum, where
+from roofline.plan.job import Job
 from roofline.plan.plan import Plan
 
 
@@ -40,6 +45,38 @@ def microbatches(plan: Plan, batch: Number) -> Number:
     32.0
     """
     return batch / (plan.dp * plan.microbatch)
+
+
+def microbatch(plan: Plan, job: Job) -> Number:
+    """Sequences of one microbatch on a replica.
+
+    In training those of the plan. A prefill goes through several stages in the plan's parts, of one sequence where it leaves them open (0),
+    and through a single stage whole. A decode or mixed step has a part for each stage, of at least one sequence.
+
+    >>> plan = Plan(pp=4, dp=2, microbatch=4)
+    >>> microbatch(plan, Job(phase="prefill", batch=16)), microbatch(plan, Job(phase="decode", batch=16))
+    (4, 2.0)
+    """
+    if job.phase == "train":
+        return plan.microbatch
+    replica = job.batch / plan.dp
+    if job.phase == "prefill":
+        return where(plan.pp > 1, maximum(plan.microbatch, 1), replica)
+    return maximum(replica / plan.pp, 1)
+
+
+def left_open(plan: Plan, job: Job) -> bool:
+    """Whether a plan of single numbers leaves the parts of a prefill to whoever looks for the quickest."""
+    return job.phase == "prefill" and isinstance(plan.microbatch, int) and plan.microbatch == 0 and bool(plan.pp > 1)
+
+
+def chunk(plan: Plan, job: Job) -> Number:
+    """Prompt tokens of a microbatch of a mixed step: each part of each replica has a chunk of a prompt of its own.
+
+    >>> chunk(Plan(pp=2, dp=2), Job(phase="mixed", batch=64, context=4096, chunk=2048))
+    512.0
+    """
+    return job.chunk / (plan.dp * plan.pp)
 
 
 def bubble_s(plan: Plan, slowest: Passes, mean: Passes) -> Number:
@@ -72,6 +109,21 @@ def bubble_fraction(plan: Plan, count: Number, *, backward: float = 2.0, weight:
     """
     one = Passes(forward_s=1.0, backward_s=backward, weight_s=weight)
     return bubble_s(plan, one, one) / (count * one.both_s)
+
+
+def idle_fraction(plan: Plan, job: Job) -> Number:
+    """Idle over ideal time of equal stages in a step of the job: the schedule's formula in training, in prefill (p - 1) / m of forward
+    passes, in decode and mixed steps (p - m) / m where there are fewer microbatches m than stages.
+
+    >>> float(idle_fraction(Plan(pp=4, microbatch=2), Job(phase="prefill", batch=16)))
+    0.375
+    """
+    count = job.batch / (plan.dp * microbatch(plan, job))
+    if job.phase == "train":
+        return bubble_fraction(plan, count)
+    if job.phase == "prefill":
+        return (plan.pp - 1) / count
+    return maximum(plan.pp - count, 0) / count
 
 
 def in_flight(plan: Plan, count: Number) -> Number:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from roofline.numeric import Number, maximum, minimum
+from roofline.numeric import Number
+from roofline.plan.placement import Group
 
 AXES = ("tp", "cp", "pp", "dp", "ep", "etp")
 """Tensor, context, pipeline and data parallel; experts over ranks, and each expert over ranks."""
@@ -24,10 +25,10 @@ class Plan:
     Experts are spread over ``ep`` of the ``tp * cp * dp`` devices of a stage, each over ``etp`` of them (ep * etp divides that
     product). ``sequence_parallel`` splits what tensor parallelism leaves whole (norms, residuals) along tokens, so that each all-reduce
     becomes a reduce-scatter and an all-gather. ``zero`` is the ZeRO stage over dp (and cp): 1 shards optimizer states, 2 gradients too, 3
-    weights too (FSDP). ``virtual`` are chunks of layers a stage holds, ``microbatch`` the sequences of one microbatch on a replica;
-    ``recompute`` what the backward pass computes again. ``imbalance`` is the load of the fullest rank of experts over the mean.
-    ``uneven`` lets the first and the last chunk of layers hold fewer than the others; ``overlap`` names the axes whose exchange runs
-    beside compute, so that only what compute does not cover is waited for.
+    weights too (FSDP). ``virtual`` are chunks of layers a stage holds, ``microbatch`` the sequences of one microbatch on a replica, which 0
+    leaves open in prefill; ``recompute`` is what the backward pass computes again. ``imbalance`` is the load of the fullest rank of experts
+    over the mean. ``uneven`` lets the first and the last chunk of layers hold fewer than the others; ``overlap`` names the axes whose
+    exchange runs beside compute, so that only what compute does not cover is waited for.
     """
 
     tp: Number = 1
@@ -59,32 +60,6 @@ ONE = Plan()
 """A single device."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """The devices that exchange along an axis: how many, and how far apart neighbours are in the order of devices.
-
-    Where the members do not follow each other at one distance (data parallel ranks on either side of the pipeline's), ``near`` of them
-    are ``stride`` apart and such clusters ``far_stride``; None says that all are near.
-    """
-
-    size: Number
-    stride: Number
-    near: Number | None = None
-    far_stride: Number | None = None
-
-    def within(self, ranks: Number) -> Number:
-        """How many members a domain of so many neighbouring devices holds; 1 where none has another one beside it.
-
-        >>> Group(size=16, stride=4).within(8), Group(size=16, stride=4, near=2, far_stride=64).within(128)
-        (2, 4)
-        """
-        near = self.size if self.near is None else self.near
-        held = minimum(near, maximum(ranks // self.stride, 1))
-        if self.far_stride is None:
-            return held
-        return held * minimum(self.size / near, maximum(ranks // self.far_stride, 1))
-
-
 def groups(plan: Plan) -> dict[str, Group]:
     """The group of each axis, and ``data``: the ranks that share weights (cp x dp), over which gradients are added.
 
@@ -99,7 +74,7 @@ def groups(plan: Plan) -> dict[str, Group]:
     stride: Number = 1
     for axis in plan.order.split("-"):
         size = getattr(plan, axis)
-        found[axis] = Group(size=size, stride=stride)
+        found[axis] = Group(size=size, stride=stride, blocks=plan.devices / (size * stride))
         stride = stride * size
     found["data"] = _of_stage(plan, plan.cp * plan.dp, plan.tp)
     found["etp"] = _of_stage(plan, plan.etp, 1)
@@ -111,7 +86,6 @@ def groups(plan: Plan) -> dict[str, Group]:
 def _of_stage(plan: Plan, size: Number, stride: Number) -> Group:
     """Ranks that lie ``stride`` apart among those of one stage, wherever the devices of other stages are."""
     if plan.order.endswith("pp"):
-        return Group(size=size, stride=stride)
-    row = plan.tp * plan.cp
-    near = minimum(size, maximum(row // stride, 1))
-    return Group(size=size, stride=stride, near=near, far_stride=maximum(stride, row) * plan.pp)
+        return Group(size=size, stride=stride, blocks=plan.devices / (size * stride))
+    blocks = plan.tp * plan.cp * plan.dp / (size * stride)
+    return Group(size=size, stride=stride, blocks=blocks, row=plan.tp * plan.cp, stages=plan.pp)

@@ -8,13 +8,13 @@ any other. Scalars and float64 arrays go through the same lines.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.hardware.profile import LEVELS, Absent, Figure, Hardware, Value, si
 from roofline.numeric import Number, anywhere, is_array, maximum, total
 from roofline.ops.base import Machine, Traffic, Work
+from roofline.records import dataclass
 
 REGISTER_HANDICAP = 0.99
 """The register roof is derived from the same lanes as the vector peak; where rounding puts it a hair above, the lanes bind."""

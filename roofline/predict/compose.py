@@ -7,7 +7,8 @@ which each runs one step at a time in file order. The whole takes as long as its
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from roofline.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

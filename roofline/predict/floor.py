@@ -32,7 +32,7 @@ def floor_s(work: Work, hardware: Hardware, *, warm: bool = False) -> Number:
     return longest
 
 
-def warm_floor_s(work: Work, hardware: Hardware, moved_bytes: Number, kernels: int) -> Number:
+def warm_floor_s(work: Work, hardware: Hardware, moved_bytes: Number, kernels: Number) -> Number:
     """`floor_s` where each of ``kernels`` may find all that the last-level cache holds; together they move ``moved_bytes``."""
     from_memory = maximum(0.0, moved_bytes - kernels * _cached_bytes(hardware))
     return floor_s(replace(work, compulsory=replace(work.compulsory, hbm=from_memory, l2=moved_bytes)), hardware)

@@ -51,7 +51,8 @@ class Advice:
     """One change. ``steps`` are those that it changes or takes out, ``work`` how many times the work of a run it does then.
 
     ``basis`` says by which kind of time it is ranked; ``measured`` is the measured time scaled by predicted ratios. Memory is
-    that of `needed` (with what training keeps); ``fits`` tells whether the result fits the device. ``exactness`` is exact,
+    that of `needed` (with what training keeps); ``fits`` tells whether the result fits the device, which rows of a training step can
+    only deny: null, with the reason, where they cannot tell. ``exactness`` is exact,
     rounding, approximate or changes the model; ``check`` are command lines that would show the effect.
     """
 

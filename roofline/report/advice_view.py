@@ -130,6 +130,8 @@ def closing_lines(found: AdviceReport) -> list[str]:
         lines.append(f"By bound only, and no part of the path: {others}.")
     if found.fits is False:
         lines.append(f"As it is, it DOES NOT FIT the device: {format_quantity(found.memory_bytes, Dimension.BYTES)} needed.")
+    elif "fits" in found.unavailable:
+        lines.append(f"Whether it fits is not known: {found.unavailable['fits']}.")
     if found.left_out:
         lines.append(f"{found.left_out} more; --top shows them.")
     return lines
@@ -142,7 +144,7 @@ def verbose_lines(found: AdviceReport, rows: Sequence[Advice]) -> list[str]:
         lines.append(f"{a.key}: {a.title}")
         lines += [f"  if {c}" for c in a.conditions]
         lines += [f"  check: {c}" for c in a.check]
-        lines += [f"  no {kind} gain: {why}" for kind, why in a.unavailable.items()]
+        lines += [f"  no {kind} gain: {why}" for kind, why in a.unavailable.items() if kind != "fits"]
     if found.tried:
         lines.append("tried:")
         lines += [f"  {t.key}: {_one_line(t.reason)}" for t in found.tried]

@@ -10,7 +10,7 @@ from roofline.report.columns import Column, band, binds, limits, number, seconds
 from roofline.report.diff import signed
 from roofline.report.model import Report, Totals, arithmetic
 from roofline.report.sentences import closing, times
-from roofline.report.text import _line, can_encode, print_columns
+from roofline.report.text import can_encode, print_columns, styled
 from roofline.units import Dimension, format_quantity
 
 
@@ -106,11 +106,11 @@ def print_comparison(reports: Sequence[Report], console: Console) -> None:
     print_columns(summary(reports, ascii_), console)
     console.print()
     for sentence in against_first(reports):
-        console.print(_line(sentence))
+        console.print(styled(sentence))
     console.print()
     print_columns(by_step(reports, ascii_), console)
     for label, report in zip(labels(reports), reports, strict=True):
         console.print()
-        console.print(_line(f"{label}:", "bold"))
+        console.print(styled(f"{label}:", "bold"))
         for sentence in closing(report):
-            console.print(_line(f"  {sentence}"))
+            console.print(styled(f"  {sentence}"))

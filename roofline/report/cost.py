@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from roofline.report.model import Input
+from roofline.report.model import Input, Notice
 
 COST_SCHEMA = 1
 """Version of the format of costs."""
@@ -53,7 +53,8 @@ class PerMillion:
 class TokenCost:
     """Dollars and joules per million tokens read (``input``), written (``output``), and of a mix of both.
 
-    ``blend`` are the tokens read and written that the mix is made of.
+    ``blend`` are the tokens read and written that the mix is made of. A mixed step reads and writes in the same seconds: it has a ``blend``
+    of its own, its ``output`` carries the whole step, and its ``input`` is null.
     """
 
     schema: int
@@ -67,6 +68,7 @@ class TokenCost:
     output: PerMillion | None
     blended: PerMillion | None
     blend: tuple[float, ...] | None
+    warnings: tuple[Notice, ...] = ()
     unavailable: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -123,6 +125,7 @@ class RunCost:
     usd: Amount
     usd_per_million_tokens: Amount
     joules: Amount | None
+    warnings: tuple[Notice, ...] = ()
     unavailable: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -143,7 +146,10 @@ class BudgetReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingPoint:
-    """One batch: time of a step, tokens a second of a user and of a device, cost of a million tokens, and whether it is allowed."""
+    """One batch: time of a step, tokens a second of a user and of a device, cost of a million tokens, and whether it is allowed.
+
+    ``fits`` is null where the memory of the device, or what is needed of it, is not known; ``shortfall_bytes`` are what one device lacks.
+    """
 
     batch: float
     step_s: Amount
@@ -152,12 +158,17 @@ class ServingPoint:
     usd_per_million: Amount
     joules_per_million: Amount | None
     fits: bool | None
+    shortfall_bytes: float | None
     meets_target: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingReport:
-    """Cost of tokens by batch, and the cheapest batch that fits and keeps the target (null where none does)."""
+    """Cost of tokens by batch, and the cheapest batch that fits and keeps the target (null where none does).
+
+    ``plan`` is how the work is spread, null where the workload is that of one device. ``ttft_s`` is the time to the first token, and
+    ``ttft_source`` what it is of: a report, or a prompt of so many tokens under the same plan.
+    """
 
     schema: int
     kind: str
@@ -165,13 +176,16 @@ class ServingReport:
     inputs: tuple[Input, ...]
     workload: str
     hardware: str
+    plan: str | None
     time_kind: str
     fleet: Fleet
     target_tpot_s: float | None
     target_ttft_s: float | None
     ttft_s: float | None
+    ttft_source: str | None
     points: tuple[ServingPoint, ...]
     best: ServingPoint | None
+    warnings: tuple[Notice, ...] = ()
     unavailable: Mapping[str, str] = field(default_factory=dict)
 
 

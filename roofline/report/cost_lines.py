@@ -13,6 +13,7 @@ from roofline.report.cost import (
     Goodput,
     PerMillion,
     RunCost,
+    ServingPoint,
     ServingReport,
     Throughput,
     TokenCost,
@@ -90,6 +91,9 @@ def token_lines(c: TokenCost) -> Iterator[str]:
     for what, rate in (("Tokens read", c.read), ("Tokens written", c.written)):
         if rate is not None:
             yield rate_line(what, rate)
+    if c.read is not None and c.input is None:
+        why = c.unavailable["input"]
+        yield f"{why[0].upper()}{why[1:]}."
 
 
 def goodput_lines(g: Goodput) -> Iterator[str]:
@@ -144,18 +148,27 @@ def serving_lines(s: ServingReport) -> Iterator[str]:
     """The cheapest batch, and what is paid for."""
     wanted = ((s.target_tpot_s, "a token"), (s.target_ttft_s, "to the first token"))
     target = " and ".join(f"at most {seconds(t, True)} {what}" for t, what in wanted if t is not None)
+    least, most = ("at least ", "at most ") if s.time_kind == "bound" else ("", "")
     if s.best is None:
         yield f"No batch fits{' and needs ' if target else ''}{target}."
     else:
         b = s.best
         energy = "" if b.joules_per_million is None else f", {joules(b.joules_per_million.value)}"
         cost = _band(b.usd_per_million, usd(b.usd_per_million.value))
-        yield f"{cost}{energy} per million tokens{', ' if target else ''}{target}: batch {number(b.batch)}."
+        yield f"{least.capitalize()}{cost}{energy} per million tokens{', ' if target else ''}{target}: batch {number(b.batch)}."
         user, device = number(b.tokens_per_s_per_user), number(b.tokens_per_s_per_device)
-        yield f"There each user gets {user} tokens/s and each device makes {device} ({s.time_kind})."
+        yield f"There each user gets {most}{user} tokens/s and each device makes {device} ({s.time_kind})."
     if s.ttft_s is not None:
-        yield f"The first token comes after {seconds(s.ttft_s, True)}."
+        yield f"The first token comes after {seconds(s.ttft_s, True)} ({s.ttft_source})."
+    if s.plan is not None:
+        yield f"{s.workload} under {s.plan} on {s.hardware}; a batch is of all devices together."
     yield fleet_line(s.fleet)
+
+
+def _fits(p: ServingPoint) -> str:
+    if not p.shortfall_bytes:
+        return {True: "yes", False: "NO", None: "-"}[p.fits]
+    return f"NO, {format_quantity(p.shortfall_bytes, Dimension.BYTES)} short"
 
 
 def serving_columns(s: ServingReport, ascii_: bool = False) -> list[Column]:
@@ -171,6 +184,6 @@ def serving_columns(s: ServingReport, ascii_: bool = False) -> list[Column]:
             tuple("-" if p.joules_per_million is None else f"{p.joules_per_million.value / 1e6:.4g}" for p in s.points),
             priority=2,
         ),
-        Column("fits", tuple({True: "yes", False: "NO", None: "-"}[p.fits] for p in s.points), right=False),
+        Column("fits", tuple(_fits(p) for p in s.points), right=False),
         Column("in time", tuple("yes" if p.meets_target else "no" for p in s.points), right=False, priority=1),
     ]

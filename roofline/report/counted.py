@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from roofline.hardware.profile import Hardware
 from roofline.numeric import scalar
 from roofline.ops.base import Op, Work, work_of
 from roofline.predict.bound import Bound, bound, machine_of
 from roofline.predict.compose import Task
+from roofline.records import dataclass
 from roofline.workload.workload import Step
 
 

@@ -10,15 +10,11 @@ from typing import Any
 from roofline.report.columns import Column, number, seconds
 from roofline.report.counters import LEVELS, CounterReport, CounterRow, Point
 from roofline.report.csv_view import cell
-from roofline.report.sentences import percent
+from roofline.report.sentences import percent, size
 from roofline.units import Dimension, format_quantity
 
 SHOWN_KERNEL = 48
 """Characters of a name in the table; JSON and CSV have all of it."""
-
-
-def _bytes(value: float | None) -> str:
-    return "-" if value is None else format_quantity(value, Dimension.BYTES)
 
 
 def _flop(row: CounterRow) -> str:
@@ -76,16 +72,16 @@ def counter_columns(report: CounterReport, ascii_: bool = False) -> list[Column]
         column("launches", lambda r: str(r.launches), priority=7),
         column("time", lambda r: seconds(r.time_s, ascii_)),
         column("share", lambda r: share(r.share), priority=6),
-        column("HBM read", lambda r: _bytes(r.bytes["hbm_read"]), priority=4),
-        column("HBM written", lambda r: _bytes(r.bytes["hbm_write"]), priority=4),
-        column("HBM", lambda r: _bytes(r.bytes["hbm"]), priority=1),
-        column("L2", lambda r: _bytes(r.bytes["l2"]), priority=3),
+        column("HBM read", lambda r: size(r.bytes["hbm_read"]), priority=4),
+        column("HBM written", lambda r: size(r.bytes["hbm_write"]), priority=4),
+        column("HBM", lambda r: size(r.bytes["hbm"]), priority=1),
+        column("L2", lambda r: size(r.bytes["l2"]), priority=3),
         column("FLOP", _flop, priority=2),
         column("FLOP/B", lambda r: number(intensity(r)), priority=2),
         column("of bandwidth", lambda r: share(width(r)), priority=3),
         column("of roof", lambda r: share(of_roof(r)), priority=3),
         column("limits", _limits, right=False),
-        column("counted HBM", lambda r: _bytes(r.counted.hbm_bytes if r.counted else None), priority=3),
+        column("counted HBM", lambda r: size(r.counted.hbm_bytes if r.counted else None), priority=3),
         column("amplification", lambda r: _times(r.amplification["hbm"])),
         column("likely cause", lambda r: ", ".join(dict.fromkeys(c.name for c in r.causes)) or "-", right=False, priority=1),
     ]

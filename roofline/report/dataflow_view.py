@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from roofline.report.columns import Column, number, seconds
-from roofline.report.text import _line, print_columns
+from roofline.report.text import print_columns, styled
 from roofline.units import Dimension, format_quantity
 
 Data = Mapping[str, Any]
@@ -47,7 +47,7 @@ def wrapped(text: str, console: Console, style: str = "") -> None:
     # A number stays with the sign or the unit after it.
     kept = re.sub(r"(?<=\d) (?=%|[kMGTP]?i?B\b)", "\0", text)
     for line in textwrap.wrap(kept, min(console.width, WIDTH), break_on_hyphens=False) or [""]:
-        console.print(_line(line.replace("\0", " "), style))
+        console.print(styled(line.replace("\0", " "), style))
 
 
 def print_dataflow(data: Data, console: Console) -> None:
@@ -68,7 +68,7 @@ def print_dataflow(data: Data, console: Console) -> None:
         steps = [s for s in kernel["steps"] if any(s["cycles"].values())]
         if steps and any(kernel["flop"].values()):
             console.print()
-            console.print(_line(f"{kernel['name']}: cycles of a processor in one iteration"))
+            console.print(styled(f"{kernel['name']}: cycles of a processor in one iteration"))
             print_columns(_steps(steps), console)
     console.print()
     for sentence in closing(data):
@@ -193,7 +193,7 @@ def _at(row: Data, path: tuple[str, ...]) -> Any:
 def print_comparison(data: Data, console: Console) -> None:
     """What ``compare`` prints."""
     rows = data["dataflows"]
-    console.print(_line(f"{' and '.join(r['dataflow'] for r in rows)} on {data['hardware']}", "bold"))
+    console.print(styled(f"{' and '.join(r['dataflow'] for r in rows)} on {data['hardware']}", "bold"))
     columns = [Column("", tuple(q[0] for q in QUANTITIES), right=False)]
     for i, row in enumerate(rows):
         columns.append(Column(row["dataflow"], tuple(write(_at(row, path)) for _, path, write in QUANTITIES)))
@@ -234,7 +234,7 @@ def verdict(first: Data, other: Data, ratios: Data) -> str:
 # --------------------------------------------------------------------------- tuning
 def print_tuning(data: Data, console: Console) -> None:
     """What ``tune`` prints."""
-    console.print(_line(f"{data['dataflow']} on {data['hardware']}: tiles", "bold"))
+    console.print(styled(f"{data['dataflow']} on {data['hardware']}: tiles", "bold"))
     wrapped(pairs(data["params"]), console)
     wrapped(f"{data['fitting']} of {data['tried']} combinations of tiles have room.", console)
     if data["best"]:

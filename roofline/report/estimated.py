@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from roofline.errors import InputError, RooflineError
 from roofline.hardware.profile import Hardware, ParameterSet
-from roofline.numeric import scalar, total
-from roofline.ops.launched import FusedAttention
+from roofline.numeric import scalar
 from roofline.predict.estimate.estimator import Estimator, HostCost, KernelEstimate
 from roofline.predict.estimate.host import HOST_SET
-from roofline.predict.estimate.timeline import LaunchedStep, Launches, Timeline, in_order, launch, timeline
-from roofline.predict.floor import warm_floor_s
+from roofline.predict.estimate.issue import calls_of, raised
+from roofline.predict.estimate.timeline import Calls, LaunchedStep, Launches, Timeline, in_order, launched, timeline
+from roofline.records import dataclass
 from roofline.report.counted import Counted
 from roofline.report.model import EstimateResult, MeasuredResult, Measurements, ParameterShare
 
@@ -57,20 +57,15 @@ class StepKernels:
 
     def launches(self, host: float = 1.0, device: float = 1.0, *, chained: bool = False) -> Launches:
         """The sequence, its times multiplied by these; ``chained`` among kernels of other steps."""
-        found = []
-        for k, h in zip(self.kernels, self.hosts, strict=True):
-            calls = k.kernel.calls
-            busy = (scalar(k.time_s) * self.factor + h.between_s(chained)) * device
-            found.append(launch(h.host_s * host / calls, busy / calls).times(calls))
-        return in_order(found)
+        return in_order(c.launches() for c in self._calls(host, device, chained=chained))
 
     def launched(self, host: float = 1.0, device: float = 1.0, *, chained: bool = False) -> LaunchedStep:
         """The step of a timeline."""
-        first = next((h.host_s / k.kernel.calls for k, h in zip(self.kernels, self.hosts, strict=True)), 0.0)
-        step = self.counted.step
-        return LaunchedStep(
-            step.id, self.launches(host, device, chained=chained), first * host, step.repeat, self.counted.ops[0].lane, step.after
-        )
+        step, calls = self.counted.step, self._calls(host, device, chained=chained)
+        return launched(step.id, calls, step.repeat, self.counted.ops[0].lane, step.after)
+
+    def _calls(self, host: float, device: float, *, chained: bool) -> list[Calls]:
+        return [c.scaled(host, device) for c in calls_of(self.kernels, self.hosts, self.factor, chained=chained)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +143,7 @@ class _Estimating:
         times = [scalar(v) for k in kernels for v in (k.time_s, k.low_s, k.high_s)]
         if not all(math.isfinite(t) and t >= 0 for t in times):
             raise ArithmeticError(NO_NUMBER)
-        return StepKernels(c, kernels, tuple(found.host(k.kernel) for k in kernels), _raise(c, kernels, self.hardware))
+        return StepKernels(c, kernels, tuple(found.host(k.kernel) for k in kernels), scalar(raised(c.work, kernels, self.hardware)))
 
     def row(self, c: Counted, execution: str) -> EstimateResult:
         """One execution of many in a row: the slower of host and device sets the pace."""
@@ -205,17 +200,6 @@ def _pace(run: Launches, step: str) -> Timeline:
     """A sequence that is run again and again."""
     host, device = float(run.host_s), float(run.device_s)
     return Timeline(max(host, device), device, host, (step,))
-
-
-def _raise(c: Counted, kernels: Sequence[KernelEstimate], hardware: Hardware) -> float:
-    """How many times longer than the parameters say the device needs at least, its cache full for every kernel; mostly 1."""
-    moved = scalar(c.work.compulsory.hbm)
-    if not any(isinstance(k.kernel, FusedAttention) for k in kernels):  # those whose launched kernels say what they move
-        said = [(getattr(k.kernel, "read_bytes", 0) + getattr(k.kernel, "write_bytes", 0)) * k.kernel.calls for k in kernels]
-        moved = min(moved, scalar(total(said)))
-    passes = max(int(scalar(c.work.kernels)), sum(k.kernel.calls for k in kernels))
-    floor, time = scalar(warm_floor_s(c.work, hardware, moved, passes)), scalar(total(k.time_s for k in kernels))
-    return floor / time if 0 < time < floor else 1.0
 
 
 def _result(

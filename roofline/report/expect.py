@@ -10,7 +10,9 @@ from typing import Any
 
 from roofline.errors import UsageError
 from roofline.report.model import Report
-from roofline.report.paths import SHORT, limit, lookup
+from roofline.report.paths import SHORT, lookup
+from roofline.report.rows import NO_HARDWARE
+from roofline.spec.limits import limit, not_ordered
 from roofline.workload.workload import Expectation
 
 CLOSE = 1e-9
@@ -34,7 +36,8 @@ def check(report: Report, expectations: tuple[Expectation, ...]) -> tuple[Outcom
     """Every assertion against the report.
 
     Raises:
-        UsageError: assertions that name nothing in the report, or compare what has no order; all of them, with their lines.
+        UsageError: assertions that name nothing in the report, need a device where none was named, or compare what has no order;
+            all of them, with their lines.
     """
     outcomes, refusals = [], []
     for e in expectations:
@@ -49,18 +52,20 @@ def check(report: Report, expectations: tuple[Expectation, ...]) -> tuple[Outcom
 
 def _outcome(report: Report, e: Expectation) -> Outcome:
     actual = lookup(report, e.path)
+    why = _why_none(report, e.path) if actual is None else ""
+    if actual is None and report.hardware is None and why in ("", NO_HARDWARE) and str(e.value).strip() != "null":
+        raise UsageError(f"{e.path}: {NO_HARDWARE}")
     held = _holds(actual, e)
     shown = f"{actual:.6g}" if isinstance(actual, float) else str(actual).lower() if isinstance(actual, bool) else str(actual)
     verb = "holds" if held else "does not hold"
-    why = _why_none(report, e.path) if actual is None else ""
-    return Outcome(e, held, f"{e.path} {e.comparison} {e.value}: {verb} (it is {shown}{why})")
+    return Outcome(e, held, f"{e.path} {e.comparison} {e.value}: {verb} (it is {shown}{f': {why}' if why else ''})")
 
 
 def _why_none(report: Report, path: str) -> str:
     """The reason that the report gives for a figure that it lacks."""
     name, _, rest = path.partition(".")
-    said = lookup(report, f"{name}.unavailable").get(SHORT.get(rest, rest).partition(".")[0])
-    return f": {said}" if said else ""
+    reasons, parts = lookup(report, f"{name}.unavailable"), SHORT.get(rest, rest).split(".")
+    return str(next((reasons[part] for part in parts if part in reasons), ""))
 
 
 def _holds(actual: Any, e: Expectation) -> bool:
@@ -71,7 +76,7 @@ def _holds(actual: Any, e: Expectation) -> bool:
     if actual is None:
         return False
     if number is None or isinstance(actual, (bool, str)):
-        raise UsageError(f"{e.path}: '{wanted}' cannot be compared with '{e.comparison}'; write a number with its unit, such as '5 ms'")
+        raise UsageError(f"{e.path}: {not_ordered(wanted, e.comparison)}")
     return _ORDER[e.comparison](actual, number)
 
 

@@ -17,7 +17,8 @@ from roofline.errors import UsageError, did_you_mean
 from roofline.report.diff import Diff, signed
 from roofline.report.measured import DECIDED, USABLE
 from roofline.report.model import Report
-from roofline.report.paths import limit, lookup
+from roofline.report.paths import lookup
+from roofline.spec.limits import limit
 
 WORDS = {
     "regression": "a measured time is worse",

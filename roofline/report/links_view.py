@@ -6,11 +6,8 @@ from collections.abc import Sequence
 
 from roofline.plan.links import Carried, CollectiveLinks, DataLinks, ExpertLinks, TensorLinks
 from roofline.report.columns import Column
+from roofline.report.sentences import size
 from roofline.units import Dimension, format_quantity
-
-
-def _bytes(value: float) -> str:
-    return format_quantity(value, Dimension.BYTES)
 
 
 def _rate(value: float) -> str:
@@ -36,7 +33,7 @@ def leg_columns(legs: Sequence[Carried]) -> list[Column]:
         Column("tier", tuple(leg.tier for leg in legs), right=False),
         Column("collective", tuple(leg.kind for leg in legs), right=False),
         Column("ranks", tuple(f"{leg.ranks:g}" for leg in legs)),
-        Column("a rank sends", tuple(_bytes(leg.sent_bytes) for leg in legs)),
+        Column("a rank sends", tuple(size(leg.sent_bytes) for leg in legs)),
         Column("one way", tuple(_rate(leg.bytes_per_s) for leg in legs)),
         Column("time", tuple(_seconds(leg.time_s) for leg in legs)),
     ]
@@ -86,7 +83,7 @@ def degree_columns(found: TensorLinks) -> list[Column]:
 def data_answer(found: DataLinks) -> str:
     """Whether the backward pass hides the gradients."""
     verdict = "is hidden by" if found.hidden else "is longer than"
-    text = f"The all-reduce of {_bytes(found.gradient_bytes * found.parameters)} of gradients takes {_seconds(found.link_s)} and {verdict} "
+    text = f"The all-reduce of {size(found.gradient_bytes * found.parameters)} of gradients takes {_seconds(found.link_s)} and {verdict} "
     text += f"the backward pass of {_seconds(found.backward_s)}"
     return text if found.hidden else f"{text}: {_seconds(found.exposed_s)} stay exposed"
 
@@ -116,8 +113,10 @@ def expert_answer(found: ExpertLinks) -> str:
 def expert_lines(found: ExpertLinks) -> list[str]:
     """The arithmetic, term by term."""
     copies = f"{found.tokens:g} tokens x {found.copies} copies x {found.hidden:,} elements"
+    if found.imbalance > 1:
+        copies += f" x {found.imbalance:g} on the fullest rank"
     return [
-        f"Dispatch {_bytes(found.dispatch_bytes)} and combine {_bytes(found.combine_bytes)} for {copies}: {_seconds(found.exchange_s)}.",
+        f"Dispatch {size(found.dispatch_bytes)} and combine {size(found.combine_bytes)} for {copies}: {_seconds(found.exchange_s)}.",
         f"Layer: x {found.halves} {'half' if found.halves == 1 else 'halves'} of the batch = {_seconds(found.layer_s)}; token: x "
         f"{found.layers} layers = {_seconds(found.token_s)}.",
         "No latency and no arithmetic is counted"
@@ -131,7 +130,7 @@ def collective_answer(found: CollectiveLinks) -> str:
     """The least time, and where it goes."""
     if found.bound_s == 0:
         return f"A single rank: {found.kind} sends nothing and takes no time"
-    text = f"{found.kind} of {_bytes(found.size)} over {found.ranks} ranks: at least {_seconds(found.bound_s)}, {found.binds} binds"
+    text = f"{found.kind} of {size(found.size)} over {found.ranks} ranks: at least {_seconds(found.bound_s)}, {found.binds} binds"
     counted = "with what is known of latency" if found.latency_missing else "with latency"
     return text + f"; {_seconds(found.time_s)} {counted}, one leg after the other"
 

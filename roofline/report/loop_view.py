@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from roofline.report.columns import Column, seconds
 from roofline.report.loop import Log, LoopStatus, Turn
+
+LONGEST_TEXT = 500
+"""Characters of a change or a hypothesis in Markdown."""
 
 
 def factor(value: float | None) -> str:
@@ -34,6 +39,17 @@ def columns(log: Log) -> list[Column]:
         Column("verdict", tuple((t.measured.verdict if t.number else "measured") if t.measured else "open" for t in turns), right=False),
         Column("hypothesis", tuple(t.hypothesis for t in turns), right=False, priority=5),
     ]
+
+
+def to_markdown(found: LoopStatus) -> str:
+    """The totals and a table; what a person wrote stands in code spans, so that nothing in it becomes markup."""
+    from roofline.report.markdown import code, table
+
+    shown = [
+        replace(c, cells=tuple(code(cell, LONGEST_TEXT) for cell in c.cells)) if c.heading in ("change", "hypothesis") else c
+        for c in columns(found.log)
+    ]
+    return f"{answer(found)}\n\n{table(shown)}"
 
 
 def change(turn: Turn) -> str:

@@ -13,7 +13,7 @@ from roofline.report.markdown import code, table
 from roofline.report.measured import judge_measured
 from roofline.report.model import EstimateResult, MeasuredResult, Report, Row
 from roofline.report.sentences import percent, times
-from roofline.report.text import _line, can_encode, print_columns
+from roofline.report.text import can_encode, print_columns, styled
 from roofline.units import Dimension, format_quantity
 
 Name = Callable[[str], str]
@@ -118,10 +118,10 @@ def _clock(m: MeasuredResult | None, name: str) -> str:
 def print_measured(report: Report, console: Console) -> None:
     """The table, the notes of each row, the waterfall of the largest, and Amdahl's answer from the measured shares."""
     ascii_ = not can_encode(console)
-    console.print(_line(title(report), "bold"))
+    console.print(styled(title(report), "bold"))
     print_columns(measured_columns(report, ascii_), console)
     for line in (*notes(report), *closing(report)):
-        console.print(_line(line))
+        console.print(styled(line))
 
 
 def to_markdown(report: Report) -> str:

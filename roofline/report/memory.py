@@ -57,7 +57,7 @@ def report_of(question: Question, hardware: str | None, available: float | None,
         kind="memory",
         model=question.model.name,
         phase=question.job.phase,
-        plan=written(question.plan),
+        plan=written(question.plan, question.job.phase),
         devices=int(scalar(question.plan.devices)),
         settings=settings,
         hardware=hardware,
@@ -83,7 +83,7 @@ def notes_of(question: Question) -> tuple[str, ...]:
     ]
     if question.job.phase == "train":
         said.append("activations are those that operators keep for their backward passes")
-    if question.model.mtp:
+    if question.model.mtp and not question.job.mtp:
         said.append("modules for further tokens (MTP) are left out")
     return tuple(said)
 
@@ -131,7 +131,9 @@ def states_report(
         shortfall_bytes=None if available is None else max(0.0, needed - available),
         changes=_sharded(plan, lambda p: scalar(state(p).total) + reserve, available) if available is not None and not fits else (),
         largest=(),
-        notes=("weights, gradients and optimizer states alone: activations and logits depend on the model",),
+        notes=(
+            "weights, gradients and optimizer states alone: activations, logits and whole layers under zero=2 and 3 depend on the model",
+        ),
     )
 
 

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 
-from roofline.models.shape import shape_of
+from roofline.models.shape import case_of, shape_of
 from roofline.numeric import scalar
 from roofline.plan.job import Job
+from roofline.plan.multiples import allowed
 from roofline.report.bisection import last_within
 from roofline.report.memory_question import Change, Limit, Question
 from roofline.spec.plan import written
@@ -37,29 +38,19 @@ def with_setting(question: Question, name: str, value: int) -> Question:
     return replace(question, job=job)
 
 
-def step_of(question: Question, name: str) -> int:
-    """What a setting must be a multiple of."""
-    plan = question.plan
-    if name == "batch":
-        return int(scalar(plan.dp))
-    if name in ("seq", "context") and scalar(plan.cp) > 1:
-        return int(2 * scalar(plan.cp) * (scalar(plan.tp) if plan.sequence_parallel else 1))
-    return int(scalar(plan.tp)) if name == "seq" and plan.sequence_parallel else 1
-
-
 def largest(question: Question, name: str, available: float) -> Limit:
     """The largest value of a setting that fits, by bisection: more of it never needs less."""
-    step = step_of(question, name)
+    prefix, step = allowed(case_of(question.model, question.plan, question.job), name)
 
     def needed(count: int) -> float:
-        return with_setting(question, name, count * step).needed_bytes()
+        return with_setting(question, name, prefix + count * step).needed_bytes()
 
     found = last_within(needed, available)
     if found is None:
         return Limit(setting=name, value=None, needed_bytes=None, reason="the memory does not grow with it")
     if found == 0:
-        return Limit(setting=name, value=None, needed_bytes=None, reason=f"not even {step} fits")
-    return Limit(setting=name, value=found * step, needed_bytes=needed(found))
+        return Limit(setting=name, value=None, needed_bytes=None, reason=f"not even {prefix + step} fits")
+    return Limit(setting=name, value=prefix + found * step, needed_bytes=needed(found))
 
 
 # --------------------------------------------------------------------------- what would fit
@@ -82,7 +73,7 @@ def fitting(candidates: Iterable[Named], available: float) -> Iterator[Change]:
         if question.obeys() and (needed := question.needed_bytes()) <= available:
             yield Change(
                 said=said,
-                plan=written(question.plan),
+                plan=written(question.plan, question.job.phase),
                 settings=sizes_of(question.job),
                 devices=int(scalar(question.plan.devices)),
                 needed_bytes=needed,
@@ -91,10 +82,8 @@ def fitting(candidates: Iterable[Named], available: float) -> Iterator[Change]:
 
 def sizes_of(job: Job) -> dict[str, str]:
     """The settings of a job that a change may touch, as text."""
-    lengths = {"train": ("batch", "seq"), "prefill": ("batch", "seq")}.get(job.phase, ("batch", "context"))
-    found = {name: f"{scalar(getattr(job, name)):.0f}" for name in lengths}
     return {
-        **found,
+        **{name: f"{scalar(size):.0f}" for name, size in job.sizes.items()},
         **({"kv_dtype": job.kv_dtype} if job.kv_dtype else {}),
         **({"weight_dtype": job.weight_dtype} if job.weight_dtype else {}),
     }

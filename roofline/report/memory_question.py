@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from roofline.models.description import Model
 from roofline.models.memory import Memory, memory
@@ -11,26 +11,32 @@ from roofline.models.quantised import Quantisation
 from roofline.models.shape import case_of
 from roofline.numeric import scalar
 from roofline.plan.job import Job
+from roofline.plan.pipeline import left_open
 from roofline.plan.plan import Plan
 from roofline.plan.validate import problems
-from roofline.spec.vectorised import operator_of
+from roofline.spec.vectorised import LANGUAGE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A model and a job under a plan. ``reserve_bytes`` is what the user sets aside for libraries and fragments."""
+    """A model and a job under a plan, which says how many prompts the parts of a prefill in stages have: one, which needs least, where it
+    was left open. ``reserve_bytes`` is what the user sets aside for libraries and fragments."""
 
     model: Model
     how: Quantisation | None
     job: Job
     plan: Plan
     kept: Kept = field(default_factory=Kept)
-    page: int = 0
     reserve_bytes: float = 0
+
+    def __post_init__(self) -> None:
+        """The plan is the one that is counted."""
+        if left_open(self.plan, self.job):
+            object.__setattr__(self, "plan", replace(self.plan, microbatch=1))
 
     def memory(self) -> Memory:
         """What it needs, without the reserve."""
-        return memory(self.model, self.how, self.job, self.plan, operator_of, kept=self.kept, page=self.page)
+        return memory(self.model, self.how, self.job, self.plan, LANGUAGE, kept=self.kept)
 
     def needed_bytes(self) -> float:
         """What it needs, with the reserve."""

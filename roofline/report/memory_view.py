@@ -13,6 +13,7 @@ NAMES = {
     "optimizer": "optimizer states",
     "activations": "activations",
     "recomputed": "layer computed again",
+    "gathered": "whole layers",
     "logits": "logits and loss",
     "kv_cache": "keys and values",
     "states": "recurrent states",

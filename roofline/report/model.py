@@ -8,8 +8,10 @@ or the time of day except ``environment``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from roofline.records import dataclass
 
 SCHEMA = 1
 """Version of the report format; rises alone, see `roofline.report.store` for the upgrade chain."""
@@ -188,7 +190,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Does it fit: weights and caches stay, activations are those of the largest step."""
+    """Does it fit: weights, caches and states of optimizers stay, activations are those of the largest step.
+
+    ``gathered_bytes`` of the weights are kept by other ranks and whole here for a while (ZeRO 3), which is not needed all the time. Of a
+    training step the sum is less than it needs, so that ``fits`` is false or null, and `Totals.unavailable` says why.
+    """
 
     needed_bytes: float
     weight_bytes: float
@@ -197,6 +203,8 @@ class Memory:
     available_bytes: float | None
     shortfall_bytes: float | None
     fits: bool | None
+    optimizer_bytes: float = 0.0
+    gathered_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,17 +11,9 @@ from typing import Any
 from roofline.errors import UsageError, did_you_mean
 from roofline.report.model import Report
 from roofline.report.shape import encode
-from roofline.units import Dimension, QuantityError, parse_quantity
 
 SHORT = {"limiter": "bound.limiter", "next": "bound.next", "time_s": "bound.time_s", "fits": "memory.fits"}
 """Keys that may stand without their parent."""
-
-_DIMENSIONS = (
-    ("flop_per_byte", Dimension.FLOP_PER_BYTE),
-    ("_s", Dimension.SECONDS),
-    ("bytes", Dimension.BYTES),
-    ("flop", Dimension.FLOP),
-)
 
 
 def subject(report: Report, name: str) -> dict[str, Any]:
@@ -62,29 +54,3 @@ def follow(value: Any, rest: str, path: str) -> Any:
             raise UsageError(f"'{path}' names nothing: no '{key}' there; {did_you_mean(key, known)}")
         value = value[key]
     return value
-
-
-def limit(path: str, text: str) -> float | None:
-    """A limit written beside a path, as a number: ``5 ms``, ``40 %``, ``1.5``; None where it is a word."""
-    bare = text.strip()
-    if bare.endswith("%"):
-        inner = _number(bare[:-1])
-        return None if inner is None else inner / 100
-    plain = _number(bare)
-    if plain is not None:
-        return plain
-    dimension = next((d for ending, d in _DIMENSIONS if path.endswith(ending) or ending in path.split(".")), None)
-    if dimension is None:
-        return None
-    try:
-        return parse_quantity(bare, dimension, allow_zero=True)
-    except QuantityError:
-        return None
-
-
-def _number(text: str) -> float | None:
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if value == value and abs(value) != float("inf") else None

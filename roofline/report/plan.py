@@ -15,9 +15,9 @@ SCHEMA = 1
 class StepTime:
     """The time of one step, in seconds, of one kind: bound, efficiency, estimate, or rate where a reached rate was stated.
 
-    ``parts_s`` add up to ``step_s``: compute, recompute, bubble, exposed_<axis> (exchanges that are waited for) and optimizer; they are
-    empty for a stated rate, of which nobody knows the parts. ``by_limiter_s`` are seconds of the slowest stage's compute by what decides
-    them. ``low_s`` and ``high_s`` are the band of an estimate, else null.
+    ``parts_s`` add up to ``step_s``: compute, recompute, bubble, exposed_<axis> (exchanges that are waited for), exposed_host (launches by
+    the host that are) and optimizer; they are empty for a stated rate, of which nobody knows the parts. ``by_limiter_s`` are those of
+    compute by what decides them, in the shares of the slowest stage. ``low_s`` and ``high_s`` are the band of an estimate, else null.
     """
 
     kind: str
@@ -79,16 +79,24 @@ class PlanMemory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """The pipeline: microbatches of a replica, and idle time over ideal time for equal stages by the schedule's formula."""
+    """The pipeline: microbatches of a replica, and idle time over ideal time for equal stages by the schedule's formula.
+
+    In prefill microbatches are equal parts of a replica's batch. ``chosen`` says that the plan left their size open, and ``degrees`` has
+    that of the quickest.
+    """
 
     microbatches: float
     bubble_fraction: float
     stage_layers: tuple[int, ...]
+    chosen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
-    """Everything `roofline plan` found about one plan of one job."""
+    """Everything `roofline plan` found about one plan of one job.
+
+    ``memory_words`` are the arguments with which `roofline memory` asks about the same step, and for what would fit; empty if not known.
+    """
 
     schema: int
     tool: str
@@ -108,3 +116,4 @@ class PlanReport:
     conventions: Mapping[str, str]
     warnings: tuple[Notice, ...]
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    memory_words: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from roofline.report.columns import Column, seconds
 from roofline.report.memory_view import NAMES as MEMORY_NAMES
 from roofline.report.memory_view import both
 from roofline.report.plan import PlanReport, StepTime
-from roofline.report.sentences import percent, times
+from roofline.report.sentences import percent, size, times
 from roofline.units import Dimension, format_quantity
 
 AXES = {
@@ -23,7 +23,7 @@ NAMES = {
     "recompute": "computed again",
     "bubble": "bubble",
     "optimizer": "optimizer",
-    **{f"exposed_{axis}": f"waits: {said}" for axis, said in AXES.items()},
+    **{f"exposed_{axis}": f"waits: {said}" for axis, said in {**AXES, "host": "launches by the host"}.items()},
 }
 """Parts of a step in words."""
 STEPS = {"train": "step", "prefill": "prefill of the batch", "decode": "token of every sequence", "mixed": "step"}
@@ -76,12 +76,8 @@ def _fits(found: PlanReport) -> str:
     if m.fits is None or m.available_bytes is None:
         return ""
     if m.fits:
-        return f"fits, {_gb(m.needed_bytes)} of {_gb(m.available_bytes)}"
-    return f"DOES NOT FIT, {_gb(m.shortfall_bytes or 0)} short"
-
-
-def _gb(value: float) -> str:
-    return format_quantity(value, Dimension.BYTES)
+        return f"fits, {size(m.needed_bytes)} of {size(m.available_bytes)}"
+    return f"DOES NOT FIT, {size(m.shortfall_bytes or 0)} short"
 
 
 def tables(found: PlanReport) -> list[list[Column]]:
@@ -108,22 +104,31 @@ def time_columns(parts: Mapping[str, float], step: float) -> list[Column]:
 
 def lines(found: PlanReport) -> list[str]:
     """What is said below the tables."""
+    staged = found.degrees["pp"] != 1
     said = [f"Plan {found.plan} on {found.cluster}; {_job(found)}."]
     if found.time:
-        said.append(f"Time is {_kind(found.time)}.")
+        said.append(f"Time is {_kind(found, found.time)}.")
     said += _rates(found)
     if found.time and found.time.binds and found.time.without_it_speedup is not None:
         said.append(f"Were {part_name(found.time.binds)} free, the whole would be {times(found.time.without_it_speedup)} faster.")
-    if found.job["phase"] == "train":
+    if staged or found.job["phase"] == "train":
         s = found.schedule
         idle = percent(s.bubble_fraction)
         said.append(f"{s.microbatches:g} microbatches a replica; of ideal time the schedule's bubble is {idle} for equal stages.")
     said += _shares(found)
-    return said + [f"No {name.replace('_', ' ')}: {why}." for name, why in found.unavailable.items() if name in ("time", "mfu")]
+    return said + [f"No {name.replace('_', ' ')}: {why}." for name, why in found.unavailable.items() if name in ("time", "rates", "mfu")]
 
 
-def _kind(time: StepTime) -> str:
-    return time.label if time.kind != "bound" else f"a {time.label}; nothing can be faster"
+def _kind(found: PlanReport, time: StepTime) -> str:
+    """What the time is; of a bound what it holds for, since parts that somebody states need not be the quickest."""
+    if time.kind != "bound":
+        return time.label
+    whole = ""
+    if found.degrees["pp"] != 1 and found.job["phase"] == "prefill":
+        part = found.degrees["microbatch"]
+        parts = "in equal parts" if found.schedule.chosen else f"in parts of {part:g} prompt{'' if part == 1 else 's'}"
+        whole = f" that sends whole prompts through the stages {parts}"
+    return f"a {time.label}; nothing under this plan{whole} can be faster"
 
 
 def _job(found: PlanReport) -> str:

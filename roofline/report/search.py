@@ -18,7 +18,7 @@ class Ranked:
     plan: str
     devices: int
     step_s: float
-    tokens_per_s: float
+    tokens_per_s: float | None
     mfu: float | None
     device_s: float
     memory_bytes: float

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from roofline.report.columns import Column, seconds
 from roofline.report.plan_view import part_name
 from roofline.report.search import Ranked, SearchReport
-from roofline.report.sentences import percent
-from roofline.units import Dimension, format_quantity
+from roofline.report.sentences import percent, size
 
 SHOWN_FRONT = 8
 """Plans of the front that a table shows; JSON has all."""
@@ -26,7 +25,7 @@ def answer(found: SearchReport) -> str:
     most = "at most " if found.kind == "bound" else ""
     share = f", MFU {most}{percent(best.mfu)}" if best.mfu is not None and found.job["phase"] != "decode" else ""
     where = f" on {best.devices:,}" if len(found.devices) > 1 else ""
-    return f"{head}{best.plan}{where}: step {least}{seconds(best.step_s)}{share}, {_bytes(best.memory_bytes)} a device."
+    return f"{head}{best.plan}{where}: step {least}{seconds(best.step_s)}{share}, {size(best.memory_bytes)} a device."
 
 
 def table(found: SearchReport, rows: Sequence[Ranked]) -> list[Column]:
@@ -35,9 +34,9 @@ def table(found: SearchReport, rows: Sequence[Ranked]) -> list[Column]:
     made = [
         Column("plan", tuple(r.plan for r in rows), right=False),
         Column("step", tuple(seconds(r.step_s) for r in rows)),
-        Column("tokens/s", tuple(f"{r.tokens_per_s:,.0f}" for r in rows), priority=2),
+        Column("tokens/s", tuple(f"{r.tokens_per_s:,.0f}" if r.tokens_per_s is not None else "-" for r in rows), priority=2),
         Column("MFU", tuple(percent(r.mfu) if r.mfu is not None else "-" for r in rows), priority=3),
-        Column("memory", tuple(_bytes(r.memory_bytes) for r in rows)),
+        Column("memory", tuple(size(r.memory_bytes) for r in rows)),
         Column("largest beside compute", tuple(_beside(r) for r in rows), right=False, priority=1),
     ]
     if several:
@@ -70,7 +69,3 @@ def lines(found: SearchReport) -> list[str]:
     out = "; ".join(f"{count:,} {reason}" for reason, count in found.infeasible.items())
     said.append(f"{found.looked_at:,} plans looked at, {found.feasible:,} obey the rules and fit" + (f"; out: {out}." if out else "."))
     return said
-
-
-def _bytes(value: float) -> str:
-    return format_quantity(value, Dimension.BYTES)

@@ -97,28 +97,33 @@ def _time(value: float) -> str:
     return format_quantity(value, Dimension.SECONDS, ascii=True)
 
 
-def memory(found: Memory) -> str:
-    """Whether it fits, and by how much not."""
-    need = _bytes(found.needed_bytes)
+def memory(found: Memory, why: str = "") -> str:
+    """Whether it fits, and by how much not; ``why`` nobody can say."""
+    need = size(found.needed_bytes)
     if found.available_bytes is None:
         return f"Memory needed: {need}."
-    parts = f"weights {_bytes(found.weight_bytes)}, caches {_bytes(found.cache_bytes)}, activations {_bytes(found.activation_bytes)}"
+    states = f", optimizer states {size(found.optimizer_bytes)}" if found.optimizer_bytes else ""
+    elsewhere = f" less {size(found.gathered_bytes)} that are gathered" if found.gathered_bytes else ""
+    parts = f"weights {size(found.weight_bytes)}{elsewhere}, caches {size(found.cache_bytes)}{states}"
+    parts += f", activations {size(found.activation_bytes)}"
+    if found.fits is None:
+        return f"Memory: at least {need} of {size(found.available_bytes)} ({parts}); {why}."
     if found.fits:
-        return f"Memory: {need} of {_bytes(found.available_bytes)} ({parts}): fits."
+        return f"Memory: {need} of {size(found.available_bytes)} ({parts}): fits."
     return (
-        f"Memory: DOES NOT FIT: {need} needed ({parts}), {_bytes(found.available_bytes)} available, "
-        f"{_bytes(found.shortfall_bytes or 0)} short."
+        f"Memory: DOES NOT FIT: {need} needed ({parts}), {size(found.available_bytes)} available, {size(found.shortfall_bytes or 0)} short."
     )
 
 
-def _bytes(value: float) -> str:
-    return format_quantity(value, Dimension.BYTES)
+def size(value: float | None) -> str:
+    """Bytes with their unit; a dash where they are not known."""
+    return "-" if value is None else format_quantity(value, Dimension.BYTES)
 
 
 def closing(report: Report) -> list[str]:
     """All sentences of a report, memory first."""
     totals = report.totals
-    lines = [memory(totals.memory)]
+    lines = [memory(totals.memory, totals.unavailable.get("fits", ""))]
     if totals.estimate:
         lines += estimate(totals.estimate, totals.bound.time_s if totals.bound else None)
     if totals.headline:

@@ -22,16 +22,18 @@ def encode(value: Any) -> Any:
     Raises:
         ValueError: a number that JSON cannot hold.
     """
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
-    if isinstance(value, Mapping):
-        return {str(k): encode(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [encode(v) for v in value]
+    if value is None or isinstance(value, (str, int)):
+        return value
     if isinstance(value, float):
         if not math.isfinite(value):
             raise ValueError(f"{value} cannot be written as JSON")
         return int(value) if value.is_integer() and abs(value) < 2**53 else value
+    if isinstance(value, (list, tuple)):
+        return [encode(v) for v in value]
+    if isinstance(value, Mapping):
+        return {str(k): encode(v) for k, v in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     return value
 
 

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from roofline.hardware.profile import LEVELS, Hardware
-from roofline.predict.tile import TileCycles, tile_cycles
+from roofline.dataflow.account import KernelAccount, account, device_of
+from roofline.dtypes import dtype as find_dtype
+from roofline.hardware.profile import LEVELS, Figure, Hardware
+from roofline.numeric import scalar
+from roofline.ops.attention import Attention
+from roofline.predict.bound import machine_of
 from roofline.report.collectives import bandwidths
 from roofline.report.columns import intensity, seconds
 from roofline.report.model import Report, Row
 from roofline.report.sentences import divisions, estimate, estimate_terms, percent, plural, resource
+from roofline.spec.dataflow import load_dataflow
 from roofline.units import Dimension, format_quantity
 from roofline.workload.workload import Step
 
@@ -67,16 +72,44 @@ def _measured(row: Row) -> list[str]:
     return [f"Measured {seconds(row.measured.time_s, True)}: {', '.join(found) or 'nothing with a rate'}", *bandwidths(row)]
 
 
+TILED = {"forward": ("attention:flash2", "stages=2"), "backward": ("attention:backward", "do_stages=2")}
+"""The dataflow that describes a tile of streamed attention, with two tiles of what streams past it in shared memory."""
+ON_CHIP = ("tensor", "sfu", "smem")
+
+
 def tile_lines(step: Step, hardware: Hardware) -> list[str]:
     """Cycles of one tile step on chip, where the operator has one and the profile knows the rates."""
-    found: TileCycles | None = tile_cycles(step.op, step.direction, hardware)
+    found = tile_of(step, hardware)
     if found is None:
         return []
-    cycles = ", ".join(f"{name} {value:g}" for name, value in found.cycles.items())
-    limit = f"; {percent(found.tensor_ceiling)} of the tensor peak at most" if found.tensor_ceiling < 1 else ""
-    tied = [n for n, c in found.cycles.items() if c == max(found.cycles.values())]
+    kernel, tile_m, tile_n = found
+    cycles = {name: scalar(kernel.time.steps[-1].cycles[name]) for name in ON_CHIP}
+    most = max(cycles.values())
+    limit = f"; {percent(cycles['tensor'] / most)} of the tensor peak at most" if cycles["tensor"] < most else ""
+    tied = [n for n, c in cycles.items() if c == most]
     verdict = f"{' and '.join(tied)} tie" if len(tied) > 1 else f"{tied[0]} binds"
+    said = ", ".join(f"{name} {value:g}" for name, value in cycles.items())
     return [
-        f"One {found.tile_m}x{found.tile_n} tile step, cycles per {hardware.processor_label}: {cycles}: {verdict}{limit}",
-        f"  shared memory {format_quantity(found.smem_bytes, Dimension.BYTES, binary=True)} for the tiles",
+        f"One {tile_m}x{tile_n} tile step, cycles per {hardware.processor_label}: {said}: {verdict}{limit}",
+        f"  shared memory {format_quantity(scalar(kernel.room.smem_bytes), Dimension.BYTES, binary=True)} for the tiles",
     ]
+
+
+def tile_of(step: Step, hardware: Hardware) -> tuple[KernelAccount, int, int] | None:
+    """The dataflow's kernel that multiplies, with queries and keys of a tile as large as the operator's own; None where it has none.
+
+    None also where the profile lacks one of the rates that are told, the tensor cores' in the operator's format among them.
+    """
+    op, machine = step.op, machine_of(hardware)
+    if not isinstance(op, Attention) or op.implementation != "flash" or machine is None:
+        return None
+    if not isinstance(hardware.tensor.get(find_dtype(op.dtype).matrix), Figure):
+        return None
+    device = device_of(hardware, op.dtype)
+    if not device.rates.per_clock.keys() >= set(ON_CHIP):
+        return None
+    tile_m, tile_n = int(op.block_rows(machine)), int(op.tile_n)
+    name, stages = TILED["backward" if step.direction == "backward" else "forward"]
+    sizes = {"head_dim": op.head_dim, "v_head_dim": op.v_head_dim or op.head_dim, "tile_m": tile_m, "tile_n": tile_n, "dtype": op.dtype}
+    flow = load_dataflow(name, [stages, *(f"{key}={value}" for key, value in sizes.items())], device.names)
+    return max(account(flow, device).kernels, key=lambda k: scalar(k.work.tensor)), tile_m, tile_n

@@ -60,6 +60,8 @@ def load_report(path: str) -> Report:
 
 def report_from(found: Any, path: str) -> Report:
     """The report from JSON values already read."""
+    from roofline.report.sense import of_report
+
     if not isinstance(found, dict) or "schema" not in found or "rows" not in found:
         raise _refusal(path, _not_a_report(found))
     version = found["schema"]
@@ -69,12 +71,13 @@ def report_from(found: Any, path: str) -> Report:
         raise _refusal(path, f"report schema {version} is newer than this tool reads ({SCHEMA}); upgrade roofline")
     for step in range(version, SCHEMA):
         found = UPGRADES[step](found)
-    _check_numbers({"rows": found["rows"], "totals": found.get("totals")}, "report", path)
+    check_numbers({"rows": found["rows"], "totals": found.get("totals")}, "report", path)
     try:
         report: Report = decode(Report, found)
     except ShapeError as err:
-        raise _at(path, str(err)) from None
-    _check_sense(report, path)
+        raise refusal_at(path, str(err)) from None
+    if wrong := next(of_report(report), None):
+        raise refusal_at(path, wrong)
     return report
 
 
@@ -88,29 +91,17 @@ _FREE = frozenset({"fields"})
 """Keys below which a number may be anything: what the user wrote."""
 
 
-def _check_numbers(value: Any, place: str, path: str) -> None:
+def check_numbers(value: Any, place: str, path: str) -> None:
     """Numbers that a report of ours cannot hold: negative ones, and those on which arithmetic would overflow."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key not in _FREE:
-                _check_numbers(inner, f"{place}.{key}", path)
+                check_numbers(inner, f"{place}.{key}", path)
     elif isinstance(value, list):
         for i, inner in enumerate(value):
-            _check_numbers(inner, f"{place}[{i}]", path)
+            check_numbers(inner, f"{place}[{i}]", path)
     elif isinstance(value, (int, float)) and value != 0 and not SMALLEST <= value <= LARGEST:
-        raise _at(path, f"{place}: {value:g} is out of range: 0, or from {SMALLEST:g} to {LARGEST:g}")
-
-
-def _check_sense(report: Report, path: str) -> None:
-    if report.hardware is not None and not isinstance(report.hardware.get("name"), str):
-        raise _at(path, "report.hardware lacks 'name'")
-    for i, row in enumerate(report.rows):
-        if row.measured is not None and row.measured.status in ("ok", "throttled") and not row.measured.time_s > 0:
-            raise _at(path, f"report.rows[{i}].measured.time_s: a time is above 0")
-    ids = [r.id for r in report.rows]
-    twice = sorted(i for i, n in Counter(ids).items() if n > 1)
-    if twice:
-        raise _refusal(path, f"rows share an id: {', '.join(twice)}")
+        raise refusal_at(path, f"{place}: {value:g} is out of range: 0, or from {SMALLEST:g} to {LARGEST:g}")
 
 
 def read_json(path: str) -> Any:
@@ -188,7 +179,7 @@ def _float(text: str) -> float:
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]")
 
 
-def _at(path: str, message: str) -> InputError:
+def refusal_at(path: str, message: str) -> InputError:
     """A problem whose message begins with its place, such as ``report.rows[3].flop``, shown where that stands."""
     try:
         node = parse(read_source(path, max_bytes=MOST_BYTES))

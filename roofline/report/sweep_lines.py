@@ -53,7 +53,8 @@ def _of_group(report: SweepReport, group: Sequence[Crossing]) -> Iterator[str]:
 
 def _says(c: Crossing) -> str:
     if c.what == "fits":
-        return "It fits" if c.after == "fits" else "It no longer fits"
+        lost = "It does not fit" if c.before == "unknown" else "It no longer fits"
+        return {"fits": "It fits", "unknown": "It may fit"}.get(c.after, lost)
     who = "The whole" if c.what == "limiter" else f"Step {c.what}"
     return f"{who} leaves {c.before} for {c.after}"
 
@@ -84,7 +85,8 @@ def _best(points: Sequence[Point]) -> str | None:
         return None
     best = max(fitting, key=rate)
     at = ", ".join(f"{key} = {_shown(v)}" for key, v in best.params.items())
-    return f"Most tokens a second of the points that fit: {number(rate(best))} at {at} ({'estimate' if estimated else 'bound'})."
+    said = "may fit" if best.fits is None else "fit"
+    return f"Most tokens a second of the points that {said}: {number(rate(best))} at {at} ({'estimate' if estimated else 'bound'})."
 
 
 def columns(report: SweepReport, ascii_: bool = False) -> list[Column]:

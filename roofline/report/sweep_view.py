@@ -10,17 +10,17 @@ from roofline.report.collectives import ALGORITHM, rate, sent_over, size_of
 from roofline.report.columns import Column, seconds
 from roofline.report.model import MeasuredResult, Report, Row, Scalar
 from roofline.report.sentences import percent
-from roofline.report.text import _line, can_encode, print_columns
+from roofline.report.text import can_encode, print_columns, styled
 from roofline.units import Dimension, format_quantity
 
 
 def print_collectives(report: Report, console: Console) -> None:
     """A line a size with both bandwidths, then what was fitted to them."""
     ascii_ = not can_encode(console)
-    console.print(_line(f"{report.workload}, {report.environment.get('device', '?')}, {report.environment.get('library', '?')}", "bold"))
+    console.print(styled(f"{report.workload}, {report.environment.get('device', '?')}, {report.environment.get('library', '?')}", "bold"))
     print_columns(sweep_columns(report, ascii_), console)
     for text in (*_notes(report), *fitted(report)):
-        console.print(_line(text))
+        console.print(styled(text))
 
 
 def sweep_columns(report: Report, ascii_: bool = False) -> list[Column]:

@@ -20,15 +20,15 @@ COLOURS = {"memory": "cyan", "compute": "green", "link": "magenta"}
 def print_report(report: Report, console: Console, *, explained: bool = False) -> None:
     """The table, what it means, and on request the conventions and the arithmetic."""
     ascii_ = not can_encode(console)
-    console.print(_line(title(report), "bold"))
+    console.print(styled(title(report), "bold"))
     print_columns(columns(report, ascii_), console, last_is_total=len(report.rows) > 1)
     console.print()
     for sentence in closing(report):
-        console.print(_line(sentence, "bold red" if "DOES NOT FIT" in sentence else ""))
+        console.print(styled(sentence, "bold red" if "DOES NOT FIT" in sentence else ""))
     if explained:
         console.print()
         for line in explain(report):
-            console.print(_line(line))
+            console.print(styled(line))
 
 
 def title(report: Report) -> str:
@@ -46,7 +46,8 @@ def can_encode(console: Console) -> bool:
     return True
 
 
-def _line(text: str, style: str = "") -> Text:
+def styled(text: str, style: str = "") -> Text:
+    """The text with its control characters made visible, for a console to print in that style."""
     return Text(visible(text), style=style)
 
 
@@ -60,7 +61,7 @@ def print_columns(found: Sequence[Column], console: Console, *, last_is_total: b
         bold = "bold " if last_is_total and i == count - 1 else ""
         _print_row([(visible(c.cells[i]), c.right, bold + _colour(c, i)) for c in kept], widths, console)
     if dropped:
-        console.print(_line(f"(columns left out at {console.width} columns: {', '.join(dropped)})", "dim"))
+        console.print(styled(f"(columns left out at {console.width} columns: {', '.join(dropped)})", "dim"))
 
 
 def _print_row(cells: Sequence[tuple[str, bool, str]], widths: Sequence[int], console: Console) -> None:

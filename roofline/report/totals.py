@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
 from roofline.hardware.profile import LEVELS, Hardware, si
 from roofline.numeric import scalar
-from roofline.ops.base import Op
 from roofline.predict.bound import COMPUTE
 from roofline.predict.compose import Schedule, schedule
 from roofline.report.counted import Counted
 from roofline.report.estimated import NO_ESTIMATES, Estimates
 from roofline.report.model import Headline, MeasuredResult, Memory, Row, TotalBound, Totals, arithmetic
+from roofline.report.resident import UNCOUNTED, Resident, resident
 from roofline.report.rows import NO_HARDWARE, NO_TIME
 
 
@@ -33,6 +34,10 @@ def totals_of(
         why |= dict.fromkeys(("estimate", "bound", "headline"), NO_HARDWARE)
     elif not total.time_s:
         why["headline"] = NO_TIME
+    kept = resident((c.step, c.ops) for c in counted)
+    memory = _memory(kept, hardware)
+    if memory.fits is None and memory.available_bytes is not None:
+        why["fits"] = UNCOUNTED
     measured = _achieved(whole or _total_measured(rows), rows, flop, moved)
     if measured is None:
         why["measured"] = "not every step was measured"
@@ -44,7 +49,7 @@ def totals_of(
         link_bytes={name: sum(r.link_bytes.get(name, 0) * r.repeat for r in rows) for name in links},
         intensity_flop_per_byte={k: arithmetic(flop) / v if v else None for k, v in moved.items()},
         parameters=sum(r.parameters * r.repeat for r in rows),
-        memory=_memory(counted, rows, hardware),
+        memory=memory,
         bound=_total_bound(counted, total) if hardware else None,
         estimate=estimated.total,
         measured=measured,
@@ -72,25 +77,21 @@ def _achieved(
     return replace(measured, achieved_per_s=achieved, share_of_peak={name: t / measured.time_s for name, t in needed.items() if t})
 
 
-def _memory(counted: Sequence[Counted], rows: Sequence[Row], hardware: Hardware | None) -> Memory:
-    weights = sum(r.weight_bytes * r.repeat for r in rows)
-    caches = sum(r.cache_bytes * r.repeat for r in rows)
-    activations = max((_activations(op) for c in counted for op in c.ops), default=0)
-    needed = weights + caches + activations
+def _memory(found: Resident, hardware: Hardware | None) -> Memory:
     available = si(hardware.levels["hbm"].size) if hardware else None
+    verdict, needed = scalar(found.verdict(available)), scalar(found.needed)
+    fits = None if math.isnan(verdict) else verdict > 0
     return Memory(
         needed_bytes=needed,
-        weight_bytes=weights,
-        cache_bytes=caches,
-        activation_bytes=activations,
+        weight_bytes=scalar(found.weights),
+        gathered_bytes=scalar(found.gathered),
+        cache_bytes=scalar(found.caches),
+        activation_bytes=scalar(found.activations),
+        optimizer_bytes=scalar(found.states),
         available_bytes=available,
-        shortfall_bytes=max(0, needed - available) if available is not None else None,
-        fits=needed <= available if available is not None else None,
+        shortfall_bytes=max(0, needed - available) if available is not None and fits is not None else None,
+        fits=fits,
     )
-
-
-def _activations(op: Op) -> float:
-    return sum(scalar(t.bytes) for t in op.tensors() if t.role in ("in", "out", "inout")) + scalar(op.extra_memory_bytes())
 
 
 def _by_limiter(counted: Sequence[Counted], total: Schedule) -> dict[str, float]:

@@ -11,7 +11,7 @@ from roofline.report.columns import Column, seconds
 from roofline.report.csv_view import cell
 from roofline.report.model import arithmetic
 from roofline.report.sentences import percent
-from roofline.report.text import _line, can_encode, print_columns
+from roofline.report.text import can_encode, print_columns, styled
 from roofline.report.trace import TraceReport, TraceRow
 from roofline.units import Dimension, format_quantity
 
@@ -28,19 +28,19 @@ def print_trace(report: TraceReport, console: Console, *, every: bool = False) -
     def shown(text: str) -> str:
         return text if plain else text.replace("µs", "us")
 
-    console.print(_line(shown(coverage_line(report)), "bold"))
+    console.print(styled(shown(coverage_line(report)), "bold"))
     for line in summary_lines(report):
-        console.print(_line(shown(line)))
+        console.print(styled(shown(line)))
     if report.rows:
         console.print()
         columns = [replace(c, cells=tuple(shown(cell) for cell in c.cells)) for c in row_columns(report, every=every)]
         print_columns(columns, console)
         rest = None if every else rest_line(report)
         if rest:
-            console.print(_line(rest))
+            console.print(styled(rest))
     console.print()
     for line in [*closing_lines(report), *_profile_lines(report)]:
-        console.print(_line(shown(line)))
+        console.print(styled(shown(line)))
 
 
 def _profile_lines(report: TraceReport) -> list[str]:
@@ -54,7 +54,7 @@ def _profile_lines(report: TraceReport) -> list[str]:
 def coverage_line(report: TraceReport) -> str:
     """How much of the GPU time is spent in operators whose work is known."""
     if report.coverage is None:
-        return "coverage unknown: the trace has no GPU kernels"
+        return f"coverage unknown: {'every kernel of the trace takes 0 s' if report.kernels else 'the trace has no GPU kernels'}"
     return (
         f"coverage {100 * report.coverage:.1f} %: the work of {seconds(report.known_time_s)} of {seconds(report.gpu_time_s)} "
         f"in {report.kernels} kernels is known"

@@ -8,7 +8,7 @@ number formats.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
@@ -39,8 +39,8 @@ class Axis:
         return not any(isinstance(v, str) for v in self.values)
 
 
-def read_axes(settings: Sequence[str]) -> tuple[list[str], list[Axis]]:
-    """What stays, as overrides, and the axes of the sweep, in the order given.
+def read_axes(settings: Sequence[str], lone: Collection[str] = ()) -> tuple[list[str], list[Axis]]:
+    """What stays, as overrides, and the axes of the sweep, in the order given; without any, one of the ``lone`` keys may have one value.
 
     Raises:
         UsageError: no axis, a text that is not ``key=value``, a key given twice, or more points than are evaluated.
@@ -67,6 +67,10 @@ def read_axes(settings: Sequence[str]) -> tuple[list[str], list[Axis]]:
             axes.append(Axis(key, values))
     if problems:
         raise InputError(problems)
+    if not axes and (alone := next((text for text in fixed if text.partition("=")[0] in lone), None)) is not None:
+        fixed.remove(alone)
+        key, _, written = alone.partition("=")
+        axes.append(Axis(key, _values(written)))
     if not axes:
         raise UsageError("nothing is varied: give --set with several values, such as --set batch=1..512:x2")
     points = prod(len(a.values) for a in axes)

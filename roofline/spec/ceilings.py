@@ -6,11 +6,11 @@ misspelt one is refused with the nearest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.dtypes import DTYPES
 from roofline.hardware.profile import Absent, Ceiling
+from roofline.records import dataclass
 from roofline.spec.reader import INVALID, Reader
 from roofline.spec.schema import Choice, Key, Quantity, Record, Text
 from roofline.spec.source import MapNode, Node
@@ -19,7 +19,7 @@ from roofline.units import Dimension
 MODES = ("burst", "sustained")
 _MATRIX = tuple(dict.fromkeys(d.matrix for d in DTYPES.values()))
 
-LINKS = ("nvlink", "infinity_fabric", "pcie", "link")
+LINKS = ("nvlink", "infinity_fabric", "pcie", "infiniband", "roce", "link")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv")
 REGIMES = (1, 2, 3)
 """Ranges of sizes, by the bytes that each rank sends, in which a collective has one latency and one bandwidth."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from roofline.errors import did_you_mean
+from roofline.spec.limits import limit, not_ordered, overflows
 from roofline.spec.reader import Reader, scalar
 from roofline.spec.source import MapNode, Node
 from roofline.workload.workload import Expectation
@@ -35,5 +36,11 @@ def read_expectations(node: Node | None, ids: list[str] | None, reader: Reader) 
             continue
         match = _EXPECTATION.fullmatch(text.text)
         comparison, value = match.groups() if match else ("==", text.text)
+        if overflows(value):
+            reader.fail(text, f"'{value}' is out of range; the largest number is about 1.8e308")
+            continue
+        if comparison not in ("==", "!=") and limit(path, value) is None:
+            reader.fail(text, not_ordered(value, comparison))
+            continue
         found.append(Expectation(path=path, comparison=comparison, value=value, line=entry.key.mark.line))
     return tuple(found)

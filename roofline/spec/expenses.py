@@ -7,10 +7,15 @@ import re
 from roofline.errors import UsageError
 from roofline.units import Dimension, QuantityError, parse_quantity, read_number, to_float
 
-DURATIONS = {"ms": (1, 1000), "s": (1, 1), "min": (60, 1), "h": (3600, 1), "d": (86400, 1), "days": (86400, 1), "years": (31557600, 1)}
-"""Units of time as a ratio to the second; a year has 365.25 days."""
+DURATIONS = {
+    "us": (1, 10**6), "\u00b5s": (1, 10**6), "\u03bcs": (1, 10**6), "ms": (1, 1000), "s": (1, 1), "min": (60, 1), "h": (3600, 1),
+    "d": (86400, 1), "days": (86400, 1), "years": (31557600, 1),
+}  # fmt: skip
+"""Units of time as a ratio to the second, micro with either of its signs; a year has 365.25 days."""
+NAMED = ("us", "ms", "s", "min", "h", "d", "days", "years")
+"""Those of them that a message names."""
 COUNTS = {"": 1, "k": 10**3, "M": 10**6, "B": 10**9, "G": 10**9, "T": 10**12}
-_WRITTEN = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z/]*)\s*")
+_WRITTEN = re.compile(r"\s*([+-]?[0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z\u00b5\u03bc/]*)\s*")
 
 
 def duration_s(text: str, option: str, *, zero: bool = False) -> float:
@@ -21,7 +26,7 @@ def duration_s(text: str, option: str, *, zero: bool = False) -> float:
     """
     number, unit = _split(text, option, "3 h, 90 s or 50000 h")
     if unit not in DURATIONS:
-        raise UsageError(f"{option} '{text}': write a unit of time, one of {', '.join(DURATIONS)}, such as '3 h'")
+        raise UsageError(f"{option} '{text}': write a unit of time, one of {', '.join(NAMED)}, such as '3 h'")
     scale = DURATIONS[unit]
     return _above(number * scale[0] / scale[1], text, option, zero=zero)
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from roofline.errors import did_you_mean
 from roofline.hardware.profile import ParameterSet
+from roofline.records import dataclass
 from roofline.spec.find import find_hardware, hardware_names
 from roofline.spec.kind import require
 from roofline.spec.reader import INVALID, Reader, kind

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import re
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from roofline.dtypes import DTYPES
 from roofline.errors import InputError, did_you_mean
 from roofline.hardware.profile import KINDS, LEVELS, Absent, Figure, Hardware, Level, Link, Value
+from roofline.records import dataclass
 from roofline.spec.ceilings import MEASURED
 from roofline.spec.find import find_hardware, hardware_names, holds_cluster, is_path
 from roofline.spec.fitted import FittedType, PriorName, Stated, sets_of, take_sets

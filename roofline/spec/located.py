@@ -7,9 +7,10 @@ Nothing here has a type yet. A scalar is its text; what the text means is decide
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from roofline.errors import Problem
+from roofline.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

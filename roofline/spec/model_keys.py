@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from roofline.plan.job import PHASES
+from roofline.dtypes import CACHE
 from roofline.spec.reader import Reader
 from roofline.spec.schema import Bool, Choice, DtypeName, Integer, Key, ListOf, Record, Text
 from roofline.spec.source import MapNode, Node
@@ -28,10 +29,37 @@ class _Kept:
         return self.schema
 
 
+class _Known:
+    """One of the words that another room lists. It is asked when a word is read: a workload with steps has none, and starts without."""
+
+    def __init__(self, words: Callable[[], tuple[str, ...]]) -> None:
+        self.words = words
+
+    def read(self, node: Node, reader: Reader) -> Any:
+        """The word."""
+        return Choice(self.words()).read(node, reader)
+
+    def json_schema(self) -> dict[str, Any]:
+        """The words."""
+        return Choice(self.words()).json_schema()
+
+
+def _phases() -> tuple[str, ...]:
+    from roofline.plan.job import PHASES
+
+    return PHASES
+
+
+def _optimizers() -> tuple[str, ...]:
+    from roofline.models.memory_states import OPTIMIZERS
+
+    return tuple(OPTIMIZERS)
+
+
 MODEL_KEYS = (
     Key("model", _Kept({"type": ["string", "object"]}), "in place of steps: a shipped name, a config.json beside this file, or its keys"),
-    Key("phase", Choice(PHASES), "what the model does in this step"),
-    Key("kv_dtype", DtypeName(), "format of cached keys and values; the model's when not given"),
+    Key("phase", _Known(_phases), "what the model does in this step"),
+    Key("kv_dtype", DtypeName(CACHE), "format of cached keys and values; the model's when not given"),
     Key("attention", Choice(ATTENTION), "implementation of attention; flash when not given"),
     Key("page", Integer(1), "keys of a page of the cache, of which whole ones are kept"),
     Key("draft", Integer(1, 64), "tokens guessed and then verified in a decoding step"),
@@ -46,6 +74,7 @@ MODEL_KEYS = (
     Key("plan", _Kept({"type": ["string", "object"]}), "how the work is spread, such as tp=8,pp=4; steps are then those of one device"),
     Key("cluster", Text("a cluster"), "shipped cluster whose tiers carry the collectives of the plan"),
     Key("link", Text("a link"), "the one link that carries the collectives of the plan"),
+    Key("optimizer", _Known(_optimizers), "what a training step runs; adamw when not given"),
     Key("gradient_dtype", DtypeName(), "format in which gradients are exchanged; the model's when not given"),
     Key("dispatch_dtype", DtypeName(), "format in which tokens travel to their experts; the model's when not given"),
 )

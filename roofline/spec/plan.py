@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,7 +11,9 @@ from roofline.hardware.cluster import Cluster
 from roofline.models.description import Model
 from roofline.models.shape import case_of, shape_of
 from roofline.plan.job import Job
+from roofline.plan.loads import beyond
 from roofline.plan.plan import AXES, CONTEXT_KINDS, ORDERS, OVERLAPS, RECOMPUTE, SCHEDULES, Plan
+from roofline.plan.unused import unused
 from roofline.plan.validate import Case, PlanProblem, Shape, problems
 from roofline.spec.scalars import as_bool, as_float, as_int
 from roofline.spec.source import Entry, ListNode, MapNode, Mark, Node, Scalar, Source
@@ -29,7 +31,7 @@ MEANING = {
     "ep": "expert parallel: experts are split over so many devices of a stage",
     "etp": "expert tensor parallel: each expert is split over so many",
     "virtual": "chunks of layers a stage holds, under schedule=interleaved",
-    "microbatch": "sequences of one microbatch on a replica",
+    "microbatch": "sequences of one microbatch on a replica, in training and in the prefill of a pipeline",
     "sp": "Megatron's sequence parallelism: norms and residuals split along tokens",
     "uneven": "the first and the last chunk of layers hold fewer than the others",
     "context": f"how context parallelism exchanges: {', '.join(CONTEXT_KINDS)}",
@@ -38,7 +40,7 @@ MEANING = {
     "order": f"axes from neighbouring devices outwards: {', '.join(ORDERS)}",
     "zero": "ZeRO stage, 0 to 3, over the ranks that share weights; 3 is FSDP",
     "imbalance": "tokens of the fullest rank of experts over the mean, at least 1",
-    "node_limit": "nodes that a token's experts may lie in, 0 for any",
+    "node_limit": "nodes that a token's experts may lie in, any of them unless said",
     "overlap": f"axes whose exchange runs beside compute, joined by +, or none: {', '.join(OVERLAPS)}",
 }
 """What each key says, for help and schema."""
@@ -146,7 +148,7 @@ def _value(key: str, node: Node) -> dict[str, Any]:
     if key == "zero":
         return {key: _whole(node, 0, 3)}
     if key == "node_limit":
-        return {key: _whole(node, 0, MOST)}
+        return {key: _whole(node, 1, MOST)}
     if key == "imbalance":
         value = as_float(node)
         if not 1 <= value <= MOST:
@@ -170,10 +172,14 @@ def _overlap(node: Node) -> tuple[str, ...]:
         words = [item.text if isinstance(item, Scalar) else "?" for item in node.items]
     else:
         assert isinstance(node, Scalar)
-        words = [] if node.text in ("none", "") else [w.strip() for w in node.text.split("+")]
+        words = [] if node.text == "none" else [w.strip() for w in node.text.split("+")]
     for word in words:
+        if not word:
+            raise ValueError(f"an axis is missing here; write none, or axes joined by +: {', '.join(OVERLAPS)}")
         if word not in OVERLAPS:
             raise ValueError(f"unknown axis '{word}'; {did_you_mean(word, OVERLAPS)}")
+        if words.count(word) > 1:
+            raise ValueError(f"'{word}' is given twice")
     return tuple(axis for axis in OVERLAPS if axis in words)
 
 
@@ -181,42 +187,61 @@ def checked(written: WrittenPlan, case: Case) -> list[PlanProblem]:
     """The warnings of a plan that obeys all rules.
 
     Raises:
-        InputError: the rules it breaks, all of them, each at the key that is to blame.
+        InputError: the rules it breaks and the keys that would change nothing, all of them, each at the key that is to blame.
     """
-    found = problems(case)
+    found = [*problems(replace(case, stated=written.says("microbatch"))), *unused(case, written.nodes), *beyond(case)]
     fatal = [p for p in found if p.fatal]
     if fatal:
         raise InputError(written.located(fatal))
     return [p for p in found if not p.fatal]
 
 
-def with_experts(read: WrittenPlan, shape: Shape) -> Plan:
-    """The plan with experts split as all else is, where it says nothing of them: tensor parallelism splits experts too."""
+def with_unsaid(read: WrittenPlan, shape: Shape, phase: str) -> Plan:
+    """The plan with what it says nothing of: experts split by tensor parallelism as all else is, and the parts of a prefill, left open."""
+    plan = read.plan
     if shape.experts and not read.says("ep") and not read.says("etp"):
-        return replace(read.plan, etp=read.plan.tp)
-    return read.plan
+        plan = replace(plan, etp=plan.tp)
+    return replace(plan, microbatch=0) if phase == "prefill" and not read.says("microbatch") else plan
 
 
 def obeyed(
     read: WrittenPlan, model: Model, job: Job, cluster: Cluster | None = None, devices: int | None = None
 ) -> tuple[WrittenPlan, list[PlanProblem]]:
-    """The plan with its experts, after it has obeyed all rules of this model and job, and the rules that only warn.
+    """The plan with what it leaves unsaid, after it has obeyed all rules of this model and job, and the rules that only warn.
 
     Raises:
         InputError: the rules it breaks, as `checked`.
     """
-    found = replace(read, plan=with_experts(read, shape_of(model)))
+    found = replace(read, plan=with_unsaid(read, shape_of(model), job.phase))
     return found, checked(found, case_of(model, found.plan, job, cluster, devices))
 
 
-def written(plan: Plan) -> str:
-    """The plan as text of the command line, what stands at its default left out.
+def held(read: WrittenPlan, model: Model, job: Job, keys: Collection[str]) -> None:
+    """Refuse of the ``keys`` that a search holds fixed those that would change none of its plans: degrees that it varies may be above 1.
+
+    Raises:
+        InputError: each at its place.
+    """
+    varied: dict[str, Any] = {axis: 2 for axis in AXES if not read.says(axis)}
+    free = replace(read.plan, **varied)
+    case = case_of(model, free, job)
+    schedule = [p for p in problems(case) if p.axis == "schedule" and "schedule" in keys]
+    if found := schedule + unused(case, keys):
+        raise InputError(read.located(found))
+
+
+def written(plan: Plan, phase: str = "train") -> str:
+    """The plan as text of the command line, what stands at its default left out: for a prefill in stages, any microbatch that is chosen.
 
     >>> written(Plan(tp=8, pp=16, dp=64, zero=1, sequence_parallel=True))
     'tp=8,pp=16,dp=64,sp,zero=1'
+    >>> written(Plan(pp=2), "prefill"), written(Plan(pp=2, microbatch=0), "prefill")
+    ('pp=2,microbatch=1', 'pp=2')
     """
     base = Plan()
-    words = [f"{key}={getattr(plan, key):g}" for key in DEGREES if getattr(plan, key) != 1]
+    chosen = phase == "prefill" and plan.pp != 1 and plan.microbatch == 1
+    usual = {"microbatch": (0,) if chosen else (0, 1)}
+    words = [f"{key}={getattr(plan, key):g}" for key in DEGREES if getattr(plan, key) not in usual.get(key, (1,))]
     words += [key for key, name in FLAGS.items() if getattr(plan, name)]
     if plan.cp != 1 and plan.context_kind != base.context_kind:
         words.append(f"context={plan.context_kind}")

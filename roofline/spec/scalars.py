@@ -22,6 +22,9 @@ _TRUE_WORDS = ("true", "yes", "on", "y", "1")
 _FALSE_WORDS = ("false", "no", "off", "n", "0")
 
 _INT = re.compile(r"[+-]?(?:0|[1-9][0-9]*)")
+_SEVERAL = re.compile(r"[+-]?[0-9]+(,[0-9]+)+")
+_GROUPED = re.compile(r"[+-]?[0-9]{1,3}(,[0-9]{3})+")
+"""Digits in groups of three, which are one number to who writes them."""
 _BASED = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _OLD_OCTAL = re.compile(r"[+-]?0[0-9]+")
 _BASE_60 = re.compile(r"[+-]?[0-9]+(?::[0-9]+)+(?:\.[0-9]*)?")
@@ -129,6 +132,8 @@ def _without_zeros(text: str) -> str:
 
 def _not_an_int(text: str) -> str:
     """Why a text is no whole number, with the whole number that it stands for, if any."""
+    if _SEVERAL.fullmatch(text) and not _GROUPED.fullmatch(text):
+        return f"'{quoted(text)}' has commas, and one whole number stands here; several values are for 'roofline sweep'"
     try:
         _refuse_odd_notation(text)
         numerator, denominator = read_number(text)

@@ -7,11 +7,11 @@ with ``x-`` are free for users everywhere.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from roofline.dtypes import DTYPES
 from roofline.errors import did_you_mean
+from roofline.records import dataclass
 from roofline.spec.reader import INVALID, Reader, came_to, expression_value, kind, scalar
 from roofline.spec.scalars import as_bool, as_float, as_int, as_text
 from roofline.spec.source import ListNode, MapNode, Node, Scalar
@@ -68,20 +68,24 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class DtypeName:
-    """The name of a number format."""
+    """The name of a number format, of those that may stand there."""
+
+    names: tuple[str, ...] = tuple(DTYPES)
 
     def read(self, node: Node, reader: Reader) -> Any:
         """The name."""
         found = scalar(node, reader, "a dtype")
         if found is None:
             return INVALID
-        if found.text in DTYPES:
+        if found.text in self.names:
             return found.text
-        return reader.fail(node, f"unknown dtype '{found.text}'; {did_you_mean(found.text, list(DTYPES))}")
+        if found.text in DTYPES:
+            return reader.fail(node, f"{found.text} has no place here: a format is one of {', '.join(self.names)}")
+        return reader.fail(node, f"unknown dtype '{found.text}'; {did_you_mean(found.text, self.names)}")
 
     def json_schema(self) -> dict[str, Any]:
         """An enumeration."""
-        return {"enum": list(DTYPES)}
+        return {"enum": list(self.names)}
 
 
 def _converted(node: Node, reader: Reader, wanted: str, convert: Any) -> Any:

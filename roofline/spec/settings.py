@@ -59,6 +59,7 @@ def _codes(value: Any) -> str | None:
 
 KEYS: Mapping[str, Key] = {
     "hardware": Key("device where neither -H nor the workload names one", None, _text),
+    "cluster": Key("cluster where neither -C nor the workload names one, of plans and of failures", None, _text),
     "format": Key("output format where neither --format nor the file's ending says one, of commands that know it", None, _text),
     "color": Key("auto, always or never", "auto", _color),
     "quiet": Key("only results: no warnings on stderr", False, _switch),

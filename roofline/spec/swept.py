@@ -46,7 +46,7 @@ def discrete(source: Source, overrides: Sequence[str], axes: Sequence[Axis]) -> 
     ops = {s.id: s.op for s in workload.steps}
     repeats = {name for node in _steps(root) for name in _used(_text(node, "repeat"))}
     words = (*SETTINGS, *MODEL_NAMES)
-    return [a for a in axes if not a.numeric or a.key in words or _feeds(a.key, repeats, root) or _is_word(a.key, ops)]
+    return [a for a in axes if not a.numeric or a.key in words or _feeds(a.key, repeats, root) or _is_word(a.key, ops) or _is_switch(a)]
 
 
 def swept(source: Source, overrides: Sequence[str], arrays: Mapping[str, Number]) -> Workload:
@@ -105,6 +105,11 @@ def _feeds(key: str, names: set[str], root: MapNode) -> bool:
         if _used(text) & reached:
             reached.add(name)
     return bool(reached & names)
+
+
+def _is_switch(axis: Axis) -> bool:
+    """Whether 0 of a param takes out the steps that read it, so that they are others than those of its other values: a cached prefix."""
+    return axis.key == "cached" and 0 in axis.values
 
 
 def _is_word(key: str, ops: Mapping[str, Op]) -> bool:

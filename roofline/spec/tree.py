@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import yaml
 
 from roofline.errors import InputError, Problem, visible
+from roofline.records import dataclass
 from roofline.spec import syntax
 from roofline.spec.located import Entry, ListNode, MapNode, Mark, Node, Scalar, Source
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Any
 
-from roofline.models.expansion import META, Fields
+from roofline.models.expansion import META, Fields, Language
 from roofline.numeric import Number, is_array
 from roofline.ops import OPERATORS
 from roofline.ops.base import Op, whole
@@ -62,6 +62,10 @@ def repeat_of(step: Fields, names: Mapping[str, Number]) -> Number:
 def value_of(text: int | str, names: Mapping[str, Number]) -> Number:
     """The value of a number or an expression."""
     return text if isinstance(text, int) else _formula(text)(names)
+
+
+LANGUAGE = Language(operator_of, value_of)
+"""What `roofline.models` reads the steps with that it writes."""
 
 
 @lru_cache(maxsize=4096)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, field, fields
 from typing import Any
 
 from roofline.errors import UsageError, did_you_mean
 from roofline.numeric import total
 from roofline.ops import OPERATORS
 from roofline.ops.base import Op
+from roofline.records import dataclass
 from roofline.spec.expectations import read_expectations
 from roofline.spec.expression import ExpressionError, evaluate
 from roofline.spec.find import cluster_names, find_workload, hardware_names, is_path

@@ -11,6 +11,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from roofline.numeric import anywhere
+from roofline.ops.base import Op
 from roofline.ops.elementwise import Swiglu
 from roofline.ops.gemm import Gemm
 from roofline.workload.workload import Step
@@ -24,11 +25,14 @@ def fed(steps: Iterable[Step]) -> tuple[Step, ...]:
 
 def _fed(before: Step, step: Step) -> Step:
     """The step, marked if the one before wrote gate and up as one tensor."""
-    product, gated = before.op, step.op
-    if not (isinstance(product, Gemm) and isinstance(gated, Swiglu)):
-        return step
     follows = step.after is None or before.id in step.after
-    differ = anywhere(product.m != gated.rows) or anywhere(product.n != 2 * gated.cols)
-    if follows and before.repeat == step.repeat and not differ:
-        return replace(step, op=replace(gated, packed=True))
+    if follows and before.repeat == step.repeat and isinstance(step.op, Swiglu) and halves(before.op, step.op):
+        return replace(step, op=replace(step.op, packed=True))
     return step
+
+
+def halves(before: Op, gated: Op) -> bool:
+    """Whether a product writes, as halves of one tensor, what a gated activation reads."""
+    if not (isinstance(before, Gemm) and isinstance(gated, Swiglu)):
+        return False
+    return not (anywhere(before.m != gated.rows) or anywhere(before.n != 2 * gated.cols))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from roofline.ops.base import Op
 from roofline.ops.launched import EXECUTIONS as EXECUTIONS
+from roofline.records import dataclass
 
 DIRECTIONS = ("forward", "backward", "forward+backward")
 TRAFFIC = ("compulsory", "tiled", "cached")

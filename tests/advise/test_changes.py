@@ -6,13 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from roofline.decide.advise.advise import Asked, advise
+from roofline.decide.advise.combine import Wanted, refusal
 from roofline.decide.advise.effects import evaluated, state_of
 from roofline.decide.advise.memory import needed_bytes
 from roofline.decide.advise.registry import changes
 from roofline.decide.advise.situation import EXACTNESS, Batch
+from roofline.decide.advise.workload_source import of_workload
 from roofline.report.advice import Tried
 from roofline.report.build import analyze
 from roofline.spec.hardware import load_hardware
+from roofline.spec.workload import load_workload
 from tests.advise.conftest import BF16, HBM, LANES, change_of, outcome, step
 
 N = 4096 * 4096
@@ -198,6 +202,37 @@ def test_a_padded_vocabulary(estimated):
     found = outcome(estimated(*steps), "pad-nk-64", "estimate")
     assert [s.op.n if s.id == "head" else s.op.vocab for s in found.after.now.workload.steps] == [50304, 50304]
     assert found.gains["bound"].speedup < 1 < found.gain.speedup
+
+
+MODEL = "{schema: 1, model: llama-3-8b, phase: decode, execution: eager, params: {batch: 300, context: 1024}}"
+
+
+@pytest.mark.parametrize("batch", [300, 1000])
+def test_a_padded_product_feeds_what_follows_as_before(batch, tmp_path, h200):
+    """Rows beyond 300 make no activation read its halves in vectors: no other step gains, and neither does the whole."""
+    (tmp_path / "w.yaml").write_text(MODEL, encoding="utf-8")
+    given = (str(tmp_path / "w.yaml"), [f"batch={batch}"])
+    now, _ = of_workload(*given, load_workload(*given), h200)
+    padded = [evaluated(c, state_of(now), "estimate") for c in changes(now) if c.rule == "padding"]
+    for found in padded:
+        rows = [{r.id: r.estimate.time_s for r in s.report.rows if r.id not in found.new} for s in (found.before, found.after)]
+        assert rows[0] == rows[1]
+        assert set(found.new) == {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", "lm_head"}
+        said = analyze(load_workload(given[0], found.after.now.settings), h200)
+        assert said.totals.estimate == found.after.report.totals.estimate, "the command that is named runs what was judged"
+    assert padded
+    assert "padding" not in {a.rule for a in advise(now, Asked(least=1.0)).advice}
+
+
+def test_padding_gains_where_it_is_made_or_not_at_all(estimated):
+    """A multiple that makes the product itself no faster is not advised, whatever the whole seems to gain."""
+    now = estimated(step("p", "gemm", m=4096, n=1032, k=1024), step("loss", "cross_entropy", tokens=4096, vocab=50257))
+    found = outcome(now, "pad-nk-64", "estimate")
+    assert found.gain.local_speedup <= 1
+    told = replace(found, gains={"estimate": replace(found.gain, speedup=1.03)})
+    wanted = Wanted(basis="estimate", least=1.02, allow=EXACTNESS[0])
+    assert "take no less" in refusal(told, found.before, wanted)
+    assert refusal(replace(told, change=replace(found.change, rule="fuse")), found.before, wanted) is None
 
 
 def test_logits_of_the_last_position(bounded):

@@ -166,9 +166,24 @@ def test_a_workload_that_does_not_fit_is_first_made_to():
     functions = tuple(step(n, "elementwise", function="scale", elements=2**33) for n in ("one", "two"))
     steps = (step("up", "gemm", n=8192, k=2048, **both), step("down", "gemm", n=2048, k=8192, **both), *functions)
     found = advise(Situation(workload=Workload(name="w", steps=steps), hardware=BARE), Asked(least=1.001))
-    assert (found.fits, found.advice[0].key, found.advice[0].fits) == (False, "recompute", True)
+    assert (found.fits, found.advice[0].key, found.advice[0].fits) == (None, "recompute", None)
+    assert "what its rows name and keep is" in found.unavailable["fits"]
+    assert "what its rows" not in found.advice[0].unavailable["fits"]
     assert found.advice[0].speedup < 1
     assert found.advice[1].speedup > 1, "faster, and no help"
+
+
+@pytest.mark.parametrize(
+    ("repeat", "direction", "fits"), [(2, "forward", True), (2, "forward+backward", None), (9, "forward+backward", False)]
+)
+def test_a_training_step_is_never_said_to_fit(repeat, direction, fits):
+    """Weights of 20 GB a layer, on 141 GB: nine of them do not fit, whatever else there is; of two nobody knows what else there is."""
+    layer = step("up", "gemm", m=64, n=100_000, k=100_000, direction=direction, repeat=repeat)
+    now = Situation(workload=Workload(name="w", steps=(layer,)), hardware=FULL)
+    found = advise(now)
+    assert found.fits is fits is state_of(now).report.totals.memory.fits
+    assert ("fits" in found.unavailable) == (fits is None)
+    assert all((a.fits is None) == ("fits" in a.unavailable) for a in found.advice)
 
 
 def test_a_fused_workload_still_grows():

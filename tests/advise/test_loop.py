@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -236,3 +237,14 @@ def test_nothing_is_written_that_could_not_be_read_again(log):
     before = Path(log).read_text(encoding="utf-8")
     assert "cannot be written" in run("measured", log, "--time", "1e300 s", code=2)
     assert Path(log).read_text(encoding="utf-8") == before
+
+
+def test_a_hypothesis_is_no_markup(log):
+    """Pipes would end the cell, backticks the code span, brackets make a link, a line break ends the row."""
+    run("next", log, "--set", "batch=64", "--hypothesis", "a | b `c` [d](http://e)\nf")
+    rows = [line for line in run("status", log, "--format", "markdown").splitlines() if line.startswith("|")]
+    assert len(rows) == 4
+    cells = re.split(r"(?<!\\)\|", rows[3])[1:-1]
+    assert len(cells) == 8
+    assert cells[7].strip() == "``a \\| b `c` [d](http://e) f``"
+    assert cells[1].strip() == "`batch=64`"

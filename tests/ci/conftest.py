@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import warm
+
 ROOT = Path(__file__).resolve().parents[2]
 CI = ROOT / "ci"
 EXAMPLE = ROOT / "docs" / "ci"
@@ -59,14 +61,11 @@ class Repository:
 
     def roofline(self, *words: str, **environment: str) -> Done:
         """A command in the repository."""
-        command = [sys.executable, "-m", "roofline", *words]
-        return subprocess.run(
-            command, cwd=self.folder, env={**self.environment, **environment}, capture_output=True, text=True, timeout=120, check=False
-        )
+        return warm.run(words, folder=self.folder, environment={**self.environment, **environment})
 
     def script(self, name: str, **environment: str) -> Done:
         """One of the action's scripts."""
-        given = {**self.environment, "GATE_ROOFLINE": f"{sys.executable} -m roofline", **environment}
+        given = {**self.environment, "GATE_ROOFLINE": warm.command(), **environment}
         given["PATH"] = os.pathsep.join([str(self.folder.parent / "bin"), str(Path(sys.executable).parent), given["PATH"]])
         return subprocess.run(
             ["bash", str(CI / name)], cwd=self.folder, env=given, capture_output=True, text=True, timeout=120, check=False

@@ -67,3 +67,37 @@ def test_an_assertion_that_names_nothing_is_an_error(run: Run, files: Path) -> N
     result = run("budget", "x.yaml")
     assert result.exit_code == 2
     assert "did you mean 'attention'" in result.stderr
+
+
+def test_what_needs_a_device_is_refused_where_none_is_named(run: Run, folder: Path) -> None:
+    """Nothing failed: nothing could be told. What needs none is still held, and a device makes the same file a budget."""
+    text = WORKLOAD.replace("hardware: h100-sxm\n", "")
+    (folder / "free.yaml").write_text(text + "  total.memory.fits: true\n", encoding="utf-8")
+    result = run("budget", "free.yaml")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.splitlines() == [
+        f"free.yaml: expect, line {line}: {path}: no hardware profile was named; add -H NAME"
+        for line, path in ((21, "attention.bound.limiter"), (22, "total.memory.fits"))
+    ]
+    assert run("budget", "free.yaml", "-H", "h100-sxm").exit_code == 0
+    assert run("analyze", "free.yaml", "--check").exit_code == 2
+    (folder / "flop.yaml").write_text(text.partition("expect:")[0] + "expect: {qkv.flop.tensor: <= 1 TFLOP}\n", encoding="utf-8")
+    assert run("budget", "flop.yaml").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "why"),
+    [
+        ("total.bound.time_s: <= 1e400 s", "'1e400 s' is out of range"),
+        ("total.kernels: 1e999", "'1e999' is out of range"),
+        ("qkv.bound.limiter: < hbm", "'hbm' cannot be compared with '<'"),
+        ("total.bound.time_s: <= 5 parsec", "'5 parsec' cannot be compared with '<='"),
+    ],
+)
+def test_validate_refuses_what_no_budget_can_hold(run: Run, folder: Path, said: str, why: str) -> None:
+    """With the place, before anything is worked out; `budget` says the same."""
+    (folder / "wrong.yaml").write_text(f"{WORKLOAD}  {said}\n", encoding="utf-8")
+    for command in ("validate", "budget"):
+        result = run(command, "wrong.yaml")
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert result.stderr.startswith(f"wrong.yaml:23:{said.index(':') + 5}: {why}")

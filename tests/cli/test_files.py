@@ -219,3 +219,21 @@ def test_a_killed_writer_and_writers_at_the_same_time_leave_a_whole_report(folde
             assert writer.stdout is not None
             writer.stdout.close()
     assert load_report("shared.json").workload == "small"
+
+
+def test_steps_are_analysed_without_what_reads_models(tmp_path: Path) -> None:
+    """A start is what the command is made of: models, plans, numpy, rich and torch stay out, whatever the params are called."""
+    steps = "steps: [{id: a, op: gemm, m: 8, n: d_model, k: d_model}]\n"
+    (tmp_path / "w.yaml").write_text(
+        "schema: 1\nname: steps\nhardware: h100-sxm\ndtype: bf16\nparams: {d_model: 64}\n" + steps, encoding="utf-8"
+    )
+    code = (
+        "import sys; sys.argv = ['roofline', 'analyze', 'w.yaml', '--format', 'json']\nfrom roofline.cli.app import run\n"
+        "try: run()\nexcept SystemExit: pass\n"
+        "heavy = ('roofline.spec.model_key', 'roofline.models.steps', 'numpy', 'rich.table', 'torch')\n"
+        "print([m for m in heavy if m in sys.modules], file=sys.stderr)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    assert '"d_model": 64' in done.stdout

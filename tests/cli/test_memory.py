@@ -25,6 +25,20 @@ def answer(*arguments: str) -> Any:
     return json.loads(run(*arguments, "--format", "json").stdout)
 
 
+def test_a_prefill_in_stages_says_which_parts_are_counted() -> None:
+    """Sequences one by one where nobody says more, which need least; `plan` asked for those parts counts the same."""
+    sizes = ("llama-3-8b", "--phase", "prefill", "--set", "batch=64", "--set", "seq=64")
+    left, stated, more = (answer(*sizes, "--plan", f"tp=2,pp=4{parts}") for parts in ("", ",microbatch=1", ",microbatch=16"))
+    assert (left["plan"], more["plan"]) == ("tp=2,pp=4,microbatch=1", "tp=2,pp=4,microbatch=16")
+    assert left == stated
+    assert left["needed_bytes"] < more["needed_bytes"]
+    planned = CliRunner().invoke(app, ["plan", *sizes, "-C", "dgx-h100", "--plan", left["plan"], "--format", "json"])
+    assert json.loads(planned.stdout)["memory"]["needed_bytes"] == left["needed_bytes"]
+    proposed = answer("llama-3-70b", "--phase", "prefill", "--plan", "tp=2", "--set", "batch=64", "--set", "seq=4096", "-H", "h100-sxm")
+    assert next(c["plan"] for c in proposed["changes"] if c["said"] == "pp=2") == "tp=2,pp=2,microbatch=1"
+    assert answer(*sizes, "--plan", "tp=4")["plan"] == "tp=4"
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -91,11 +105,11 @@ def test_pages_and_formats_of_the_cache() -> None:
         (("llama-3-8b", "--plan", "tp=7"), "32 heads do not divide by tp 7"),
         (("llama-3-8b", "--set", "btach=2"), "did you mean 'batch'"),
         (("llama-3-8b", "--set", "batch=0"), "out of range"),
-        (("llama-3-8b", "--set", "seq=12"), "'seq' is no size here"),
+        (("llama-3-8b", "--set", "seq=12"), "'seq' is no size of a decode step"),
         (("llama-3-8b", "--kv-dtype", "fp9"), "fp8"),
         (("llama-3-8b", "--reserve", "2"), "--reserve"),
         (("llama-3-8b", "--lora", "8"), "--lora is of --phase train"),
-        (("llama-3-8b", "--phase", "train", "--page", "16"), "--page is of --phase prefill or decode"),
+        (("llama-3-8b", "--phase", "train", "--page", "16"), "--page is of --phase prefill, decode or mixed"),
         (("llama-3-8b", "--phase", "train", "--optimizer", "adam"), "did you mean 'adamw'"),
         (("llama-3-8b", "--phase", "train", "--attention", "naiv"), "did you mean 'naive'"),
         (("llama-3-8b", "--phase", "train", "--weight-dtype", "int4"), "16 or 32 bits"),

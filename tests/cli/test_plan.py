@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,53 @@ def test_story_6_as_a_plan(report: Any, run: Any) -> None:  # noqa: F811
     first = run(*plan(*SERVE, "--plan", "tp=8")).stdout.splitlines()[0]
     assert first.startswith("llama-3-70b on 8 x h100-sxm: token of every sequence at least ")
     assert "compute (hbm) binds" in first
+
+
+EXPERTS = ("deepseek-v3", "--phase", "decode", "-C", "dgx-h200", "--set", "batch=1024", "--set", "context=4096", "--plan", "dp=8,ep=8")
+
+
+def test_tokens_travel_to_their_experts_in_a_format_of_their_own(report: Any, run: Any, tmp_path: Path) -> None:  # noqa: F811
+    """DeepSeek-V3, 128 tokens a rank, 58 layers with experts: 128 x 7168 x 7/8 elements to 5.29 of 8 ranks each way, 450 GB/s; 2 + 2 B, or
+    1 + 2."""
+    one_way = 58 * 128 * 8 * (1 - comb(224, 8) / comb(256, 8)) * 7168 * 7 / 8 / 450e9
+    for words, size in (((), 4), (("--dispatch-dtype", "fp8"), 3)):
+        assert report(*plan(*EXPERTS, *words))["time"]["parts_s"]["exposed_ep"] == pytest.approx(size * one_way)
+        best = report("search", *EXPERTS[:-1], "ep=8,tp=1", "--devices", "8", *words)["best"][0]
+        assert best["parts_s"]["exposed_ep"] == pytest.approx(size * one_way)
+    path = tmp_path / "serve.yaml"
+    said = "model: deepseek-v3\nphase: decode\nplan: dp=8,ep=8\nparams: {batch: 1024, context: 4096}\ndispatch_dtype: fp8\n"
+    path.write_text(f"schema: 1\n{said}")
+    assert report(*plan(str(path), "-C", "dgx-h200"))["time"]["parts_s"]["exposed_ep"] == pytest.approx(3 * one_way)
+    assert report(*plan(*EXPERTS, "--dispatch-dtype", "fp8"))["job"]["dispatch_dtype"] == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("dp=8,ep=8,node_limit=0", "--plan:1:22: node_limit: 0 is not a whole number from 1"),
+        ("dp=8,ep=8,node_limit=2", "--plan:1:22: node_limit 2: ep 8 ranks of experts lie in 1 of the cluster's nodes"),
+        ("dp=8,ep=8,imbalance=9", "--plan:1:21: imbalance 9: the fullest of ep 8 ranks has at most 8 times the mean, all there is"),
+    ],
+)
+def test_loads_of_experts_that_cannot_be_are_refused_at_their_place(words: str, said: str, run: Any) -> None:  # noqa: F811
+    assert run(*plan(*EXPERTS[:-1], words), code=2).stderr.startswith(said)
+    if "imbalance" in words:  # each plan of a search has as much of it as it can
+        assert run("search", *EXPERTS[:-1], "tp=1,imbalance=9", "--devices", "8").stdout
+
+
+@pytest.mark.parametrize("command", ["plan", "search"])
+def test_where_no_token_travels_no_format_is_of_it(command: str, run: Any, tmp_path: Path) -> None:  # noqa: F811
+    """A model without experts, by name and in a file, which is named with its place."""
+    path = tmp_path / "serve.yaml"
+    path.write_text("schema: 1\nmodel: llama-3-70b\nphase: decode\nparams: {batch: 64, context: 8192}\ndispatch_dtype: fp8\n")
+    for words in ((*SERVE, "--dispatch-dtype", "fp8"), (str(path), "-C", "dgx-h100")):
+        failed = run(command, *words, "--plan", "tp=8", "--devices", "8", code=2)
+        assert "dispatch" in failed.stderr
+        assert ": 'llama-3-70b' has no experts that tokens could travel to; leave it out" in failed.stderr
+    assert "serve.yaml:5:17: dispatch_dtype" in failed.stderr
+    assert "error: --dispatch-dtype: " in run(command, *SERVE, "--dispatch-dtype", "fp8", "--devices", "8", code=2).stderr
+    failed = run(command, *EXPERTS, "--devices", "8", "--dispatch-dtype", "fp9", code=2)
+    assert "did you mean 'fp8'" in failed.stderr
 
 
 def test_with_a_short_context_decode_leaves_the_memory_roof(report: Any) -> None:  # noqa: F811
@@ -194,6 +242,10 @@ def test_a_search_where_nothing_fits_says_so_and_is_no_error(run: Any, report: A
 
 
 # --------------------------------------------------------------------------- what is refused
+def test_an_unknown_model_is_named_before_a_cluster_is_asked_for(run: Any) -> None:  # noqa: F811
+    assert "unknown model 'lama-3-8b'; did you mean" in run("plan", "lama-3-8b", "--phase", "decode", code=2).stderr
+
+
 @pytest.mark.parametrize(
     ("words", "part"),
     [
@@ -207,6 +259,8 @@ def test_a_search_where_nothing_fits_says_so_and_is_no_error(run: Any, report: A
         (("--optimizer", "adamx"), "did you mean 'adamw'"),
         (("--attention", "flas"), "did you mean 'flash'"),
         (("--kv-dtype", "fp9"), "fp8"),
+        (("--kv-dtype", "bool"), "no format of cached keys and values: those are fp32, bf16, fp16, fp8"),
+        (("--set", "batch=8,16"), "several values are for 'roofline sweep'"),
         (("--set", "bach=3"), "did you mean 'batch'?"),
         (("--format", "yaml"), "known: table, json"),
         (("-C", "dgx-h10"), "did you mean 'dgx-h100'"),
@@ -236,19 +290,72 @@ def test_a_wrong_word_of_a_search_is_refused(run: Any, words: tuple[str, ...], p
     assert part in run("search", *TRAIN, *words, code=2).stderr
 
 
-@pytest.mark.parametrize("axis", ["dp", "pp", "cp"])
-def test_a_mixed_step_is_divided_by_tp_alone(run: Any, axis: str) -> None:  # noqa: F811
-    mixed = ("llama-3-70b", "--phase", "mixed", "-C", "dgx-h100", "--set", "chunk=2048", "--set", "batch=32", "--set", "context=4096")
-    assert "how a mixed step is divided" in run("plan", *mixed, "--plan", f"{axis}=2", code=2).stderr
-    run("plan", *mixed, "--plan", "tp=8")
+MIXED_STEP = ("llama-3-70b", "--phase", "mixed", "-C", "dgx-h100", "--set", "chunk=2048", "--set", "batch=32", "--set", "context=4096")
+PREFILL = ("llama-3-70b", "--phase", "prefill", "-C", "dgx-h100", "--set", "batch=16", "--set", "seq=2048")
 
 
-def test_a_cached_prefix_is_no_part_of_a_plan(run: Any, tmp_path: Path) -> None:  # noqa: F811
-    path = tmp_path / "cached.yaml"
-    head = "schema: 1\nname: x\nmodel: llama-3-70b\nphase: prefill\nplan: tp=8\ncluster: dgx-h100\n"
-    path.write_text(head + "params: {batch: 4, seq: 8192, cached: 7168}\n")
-    assert "does not count a cached prefix" in run("plan", str(path), code=2).stderr
-    run("analyze", str(path))
+@pytest.mark.parametrize(
+    ("job", "words", "part"),
+    [
+        (MIXED_STEP, "cp=2", "--plan:1:4: cp 2 of a mixed step"),
+        (MIXED_STEP, "dp=3,tp=8", "batch 32 and chunk 2048 of a mixed step: no multiple of dp 3 x pp 1 = 3"),
+        (MIXED_STEP, "pp=64,uneven", "batch 32 of a mixed step: no multiple of dp 1 x pp 64 = 64"),
+        (MIXED_STEP, "pp=4,microbatch=1", "--plan:1:17: microbatch 1 is of training and prefill: a mixed step goes in as many parts as"),
+        (
+            PREFILL,
+            "tp=8,microbatch=2",
+            "--plan:1:17: microbatch 2 needs pp > 1 in prefill: a single stage takes the batch of a replica whole",
+        ),
+        (PREFILL, "pp=2,microbatch=3", "a batch of 16 does not divide by dp 1 x microbatch 3 = 3"),
+        (PREFILL, "pp=4,schedule=zero_bubble", "--plan:1:15: schedule=zero_bubble is of training"),
+    ],
+)
+def test_a_serving_step_that_cannot_be_divided_so_is_refused_at_its_place(run: Any, job: Any, words: str, part: str) -> None:  # noqa: F811
+    assert part in run("plan", *job, "--plan", words, code=2).stderr
+
+
+def test_a_mixed_step_is_divided_over_replicas_and_stages(report: Any) -> None:  # noqa: F811
+    """Two replicas of two stages: each of four parts has 8 sequences and a chunk of 512 tokens; keys of 16 x 4096 + 2 x 512 a replica."""
+    found = report(*("plan", *MIXED_STEP, "--plan", "tp=4,pp=2,dp=2"))
+    assert (found["degrees"]["microbatch"], found["schedule"]["microbatches"], found["schedule"]["bubble_fraction"]) == (8, 2, 0)
+    token_layer = 2 * 8 * 128 * 2 / 4  # keys and values of 8 heads of 128 in 16 bits, a quarter of them on a rank
+    assert found["memory"]["parts_bytes"]["kv_cache"] == 40 * token_layer * (16 * 4096 + 2 * 512)
+    assert found["utilisation"]["hfu"] == pytest.approx(found["utilisation"]["mfu"]["causal"], rel=2e-5)  # half a key a query apart
+
+
+def test_the_parts_of_a_prefill_are_said_or_the_quickest(run: Any, report: Any) -> None:  # noqa: F811
+    open_ = report(*("plan", *PREFILL, "--plan", "tp=2,pp=4"))
+    assert (open_["plan"], open_["degrees"]["microbatch"], open_["schedule"]["microbatches"]) == ("tp=2,pp=4,microbatch=1", 1, 16)
+    assert open_["schedule"]["bubble_fraction"] == 3 / 16
+    stated = report(*("plan", *PREFILL, "--plan", open_["plan"]))
+    assert (open_["schedule"].pop("chosen"), stated["schedule"].pop("chosen")) == (True, False)
+    assert stated == open_
+    said = report(*("plan", *PREFILL, "--plan", "tp=2,pp=4,microbatch=4"))
+    assert said["time"]["step_s"] > open_["time"]["step_s"]
+    assert said["memory"]["parts_bytes"]["activations"] == 4 * open_["memory"]["parts_bytes"]["activations"]
+    whole = "nothing under this plan that sends whole prompts through the stages in "
+    for words, parts in (("", "equal parts"), (",microbatch=4", "parts of 4 prompts"), (",microbatch=1", "parts of 1 prompt")):
+        assert f"{whole}{parts} can be faster" in run("plan", *PREFILL, "--plan", f"tp=2,pp=4{words}").stdout
+    assert "nothing under this plan can be faster" in run("plan", *PREFILL, "--plan", "tp=8").stdout
+
+
+def test_tp_that_straddles_nodes_is_said(run: Any) -> None:  # noqa: F811
+    """Groups of 3 on nodes of 8: the third has its members on two."""
+    warned = run("plan", "gpt3-175b", *PREFILL[1:], "--plan", "tp=3,dp=4").stderr
+    assert "tp 3 does not divide a node of 8" in warned
+    assert "does not divide a node" not in run("plan", "gpt3-175b", *PREFILL[1:], "--plan", "tp=3,dp=2").stderr
+
+
+def test_a_cached_prefix_is_work_that_is_not_done_again(run: Any, report: Any) -> None:  # noqa: F811
+    """Of 4 prompts of 8,192 tokens 1,024 each are left, which meet 7,168 keys and half of their own; all keys are held."""
+    words = ("llama-3-70b", "--phase", "prefill", "-C", "dgx-h100", "--plan", "tp=8", "--set", "batch=4", "--set", "seq=8192")
+    found = report(*plan(*words), "--set", "cached=7168")
+    assert (found["job"]["cached"], found["rates"]["tokens_per_step"]) == (7168, 4 * 1024)
+    assert found["memory"]["parts_bytes"]["kv_cache"] == 4 * 8192 * 327_680 / 8
+    attention, products, head = 4 * 80 * 64 * 128, 2 * (70_553_706_496 - 161 * 8192 - 2 * 128_256 * 8192), 2 * 128_256 * 8192
+    assert found["utilisation"]["model_flop"]["causal"] == (products + attention * (7168 + 1025 / 2)) * 4096 + head * 4
+    assert "batch 4, seq 8192, cached 7168." in run(*plan(*words), "--set", "cached=7168").stdout
+    assert "leave out cp or cached" in run(*plan(*words, "--set", "cached=7168", "--plan", "cp=2"), code=2).stderr
 
 
 @pytest.mark.parametrize("value", ["nan", "inf"])

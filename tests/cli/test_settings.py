@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from roofline.cli.app import app
+from roofline.cli.configured import read_defaults
 from roofline.errors import InputError
 from roofline.spec.settings import KEYS, given, settings_in_force, unknown_variables, variable
 from roofline.spec.settings_files import project_file
 
-from .conftest import Process
+from .conftest import Process, Run
 
 Values = Callable[..., dict[str, tuple[object, str]]]
 
@@ -193,6 +197,97 @@ def test_a_device_is_taken_where_neither_flag_nor_workload_names_one(process: Pr
     swap = process("amdahl", "free.yaml", "--swap", "attention.implementation=flash", ROOFLINE_HARDWARE="a100-sxm")
     assert swap.stdout.startswith("small on a100-sxm: ")
     assert "On a100-sxm" in process("op", "gemm", "m=1", "n=8", "k=8", "dtype=bf16", ROOFLINE_HARDWARE="a100-sxm").stdout
+
+
+FREE = "schema: 1\ndtype: bf16\nparams: {m: 64}\nsteps: [{id: product, op: gemm, m: m, n: 4096, k: 4096}]\n"
+MODEL = "schema: 1\nmodel: llama-3-8b\nphase: decode\nparams: {batch: 8, context: 64}\n"
+JOB = ("--phase", "decode", "--set", "batch=8", "--set", "context=64")
+DEVICE: dict[str, tuple[tuple[str, ...], tuple[str, ...], Callable[[Any], object]]] = {
+    "sweep": (("sweep", "free.yaml", "--set", "m=1,2"), ("-H", "l4"), lambda f: f["hardware"][0]),
+    "advise": (("advise", "free.yaml"), ("-H", "l4"), lambda f: f["hardware"]),
+    "serving": (
+        ("cost", "serving", "free.yaml", "--set", "m=1,2", "--tokens", "m", "--devices", "1", "--price", "1/h"),
+        ("-H", "l4"),
+        lambda f: f["hardware"],
+    ),
+    "tokens": (
+        ("cost", "tokens", "--output-tokens-per-s", "5", "--devices", "1", "--price", "1/h"),
+        ("-H", "l4"),
+        lambda f: f["fleet"]["power_source"].partition(":")[0],
+    ),
+}
+"""Commands whose device is asked for, what names another one, and where the answer has it."""
+CLUSTER = {
+    "plan": ("plan", "llama-3-8b", *JOB),
+    "search": ("search", "llama-3-8b", *JOB, "--devices", "1"),
+    "serving": ("cost", "serving", "llama-3-8b", "--set", "batch=8,16", "--set", "context=64", "--price", "1/h"),
+    "file": ("plan", "model.yaml"),
+}
+
+
+@pytest.fixture
+def configured(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Run]:
+    """A command in this process under settings of the environment, read as a start reads them."""
+    for name in [n for n in os.environ if n.startswith("ROOFLINE_")]:
+        monkeypatch.delenv(name)
+
+    def invoke(*words: str, **env: str) -> Result:
+        with monkeypatch.context() as patched:
+            for name, text in env.items():
+                patched.setenv(name, text)
+            return CliRunner().invoke(app, list(words), default_map=read_defaults(words[0]))
+
+    yield invoke
+    read_defaults(None)
+
+
+@pytest.mark.parametrize("name", DEVICE)
+def test_the_device_of_the_settings_serves_every_command_that_asks_for_one(configured: Run, folder: Path, name: str) -> None:
+    (folder / "free.yaml").write_text(FREE, encoding="utf-8")
+    words, other, device = DEVICE[name]
+    assert configured(*words).exit_code == 2 or name == "tokens"
+    found = configured(*words, "--format", "json", ROOFLINE_HARDWARE="h200-sxm")
+    assert device(json.loads(found.stdout)) == "h200-sxm"
+    found = configured(*words, *other, "--format", "json", ROOFLINE_HARDWARE="h200-sxm")
+    assert device(json.loads(found.stdout)) == "l4"
+
+
+def test_a_device_that_the_workload_names_comes_before_the_settings(configured: Run, folder: Path) -> None:
+    (folder / "free.yaml").write_text(f"hardware: l4\n{FREE}", encoding="utf-8")
+    for name in ("sweep", "advise", "serving"):
+        words, _, device = DEVICE[name]
+        assert device(json.loads(configured(*words, "--format", "json", ROOFLINE_HARDWARE="h200-sxm").stdout)) == "l4"
+
+
+def test_a_loop_begins_on_the_device_of_the_settings(configured: Run, folder: Path) -> None:
+    (folder / "free.yaml").write_text(FREE, encoding="utf-8")
+    assert "names no device" in configured("loop", "init", "a.yaml", "-w", "free.yaml").stderr
+    assert configured("loop", "init", "a.yaml", "-w", "free.yaml", ROOFLINE_HARDWARE="h200-sxm").exit_code == 0
+    assert 'path: "h200-sxm"' in (folder / "a.yaml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", CLUSTER)
+def test_the_cluster_of_the_settings_serves_every_plan(configured: Run, folder: Path, name: str) -> None:
+    (folder / "model.yaml").write_text(MODEL, encoding="utf-8")
+    words = CLUSTER[name]
+    key = "hardware" if name == "serving" else "cluster"
+    assert "which cluster?" in configured(*words).stderr
+    found = configured(*words, "--format", "json", ROOFLINE_CLUSTER="dgx-h200")
+    assert json.loads(found.stdout)[key] == "dgx-h200"
+    found = configured(*words, "-C", "dgx-a100", "--format", "json", ROOFLINE_CLUSTER="dgx-h200")
+    assert json.loads(found.stdout)[key] == "dgx-a100"
+
+
+def test_a_cluster_that_the_workload_names_comes_before_the_settings(configured: Run, folder: Path) -> None:
+    (folder / "model.yaml").write_text(f"{MODEL}plan: tp=2\ncluster: dgx-a100\n", encoding="utf-8")
+    found = configured("plan", "model.yaml", "--format", "json", ROOFLINE_CLUSTER="dgx-h200")
+    assert json.loads(found.stdout)["cluster"] == "dgx-a100"
+
+
+def test_failures_are_those_of_the_cluster_of_the_settings(configured: Run) -> None:
+    words = ("cost", "failures", "--devices", "8", "--restart", "1 min", "--checkpoint", "1 s")
+    assert "no cluster was named" in configured(*words).stderr
+    assert "(llama3-24k: " in configured(*words, ROOFLINE_CLUSTER="llama3-24k").stdout
 
 
 def test_the_format_is_that_of_the_settings_where_the_command_knows_it(process: Process) -> None:

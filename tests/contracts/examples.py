@@ -110,6 +110,7 @@ EXAMPLES: dict[str, tuple[dict[str, Any], ...]] = {
         {"batch": 4, "seq": 1024, "hidden": 768, "implementation": "cufft", "projections": False, "ffn": 768, "blocks": 1},
     ),
     "adamw": ({"parameters": 4096}, {"parameters": 4096, "master": True}),
+    "sgd": ({"parameters": 4096}, {"parameters": 4096, "momentum": True, "master": True}),
     "all_reduce": (
         {"size": 12288, "ranks": 4, "over": "nvlink"},
         {"size": 12288, "ranks": 3, "over": "nvlink", "algorithm": "switch"},
@@ -149,6 +150,7 @@ GROWS_WITH = {
     "monarch": "rows",
     "m2": "batch",
     "adamw": "parameters",
+    "sgd": "parameters",
     "all_reduce": "size",
     "all_gather": "size",
     "reduce_scatter": "size",

@@ -18,6 +18,7 @@ PACKAGE = Path(roofline.__file__).parent
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 ROOMS = (
+    ("records",),
     ("errors", "numeric"),
     ("dtypes", "units", "notebook"),
     ("hardware",),

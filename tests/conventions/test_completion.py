@@ -47,6 +47,12 @@ LINES = {
     "roofline --color al": {"always"},
     "roofline analyze --format github": {"github-benchmark"},
     "roofline schema dataf": {"dataflow"},
+    "roofline plan llama-3-70b -C dgx-h1": {"dgx-h100"},
+    "roofline cost serving llama-3-7": {"llama-3-70b"},
+    "roofline cost serving qwen3_8b_d": {"qwen3_8b_decode"},
+    "roofline loop init log.yaml --workload gpt2": {"gpt2_medium"},
+    "roofline model show deepseek-v": {"deepseek-v3"},
+    "roofline advise gpt2_medium --also vend": {"vendor"},
     "roofline conf": {"config"},
 }
 
@@ -127,8 +133,45 @@ def test_every_name_of_the_table_is_a_parameter() -> None:
     from typer.main import get_command
 
     from roofline.cli.app import app
-    from roofline.cli.complete import ARGUMENTS, OPTIONS, _parameters
+    from roofline.cli.complete import OF_COMMANDS, OPTIONS, _parameters
 
     known = {".".join((*path, str(p.name))) for path, p in _parameters(get_command(app), ())}
-    assert set(ARGUMENTS) <= known
+    assert set(OF_COMMANDS) <= known
     assert set(OPTIONS) <= {name.rpartition(".")[2] for name in known}
+
+
+NAMES = re.compile(
+    r"profile (name|or|of the)|profile:|by name|name or file|(^|, )names? |shipped|config\.json|workload (file|whose|of a)|another device"
+    r"|format (of|in|on)|device or cluster|cluster whose|^two or more|operator (name|that)|^device; else|adamw|\ball_reduce\b",
+    re.IGNORECASE,
+)
+"""Words by which the help of a parameter says that it takes a name of something that is shipped."""
+FILES = {"gate.workloads", "ingest.trace.workload"}
+"""Whose help speaks so, and which take files alone: those of a repository, and one that is written."""
+
+
+def test_what_takes_a_name_of_something_shipped_completes_to_it() -> None:
+    """By what its help says it takes, so that a new option is held to it from the day that it says so."""
+    from typer.main import get_command
+
+    from roofline.cli.app import app
+    from roofline.cli.complete import _parameters, names_for
+
+    takes = {
+        ".".join((*path, str(p.name))): names_for(path, p) is not None
+        for path, p in _parameters(get_command(app), ())
+        if p.type.name == "str" and NAMES.search(str(p.help or ""))
+    }
+    assert len(takes) > 50
+    assert {name for name, completes in takes.items() if not completes} == FILES
+
+
+def test_every_table_of_names_has_some_and_imports_no_numpy() -> None:
+    """In a process of its own, since the tests have numpy."""
+    code = (
+        "import sys\nfrom roofline.cli.complete import OF_COMMANDS, OPTIONS\n"
+        "print(all(len(names()) > 1 for names in {*OPTIONS.values(), *OF_COMMANDS.values()}), 'numpy' in sys.modules)"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True False\n"

@@ -14,13 +14,13 @@ from benchmarks import dataflow_counters_shown as shown  # noqa: E402
 from roofline.dataflow.account import device_of  # noqa: E402
 from roofline.spec.hardware import load_hardware  # noqa: E402
 
-WIDE = """==PROF== Connected to process 1
+WIDE = '''==PROF== Connected to process 1
 "ID","Kernel Name","Domain:Push/Pop_Range","dram__bytes_read.sum","gpu__time_duration.sum","launch__grid_size","lts__t_bytes.sum","s__x.max"
 "","","","Mbyte","us","","byte","byte"
-"0","softmax_row(int)","<default domain>:softmax/triton:none:none","268.5","100","16,384","1,073,741,824","9"
-"1","reduce","<default domain>:softmax/triton~drain:none:none","n/a","50","1","7","7"
+"0","softmax_row(int)","1 ""<default domain>:softmax/triton:none:none:none:none:none:none""","268.5","100","16,384","1,073,741,824","9"
+"1","reduce","1 ""<default domain>:softmax/triton~drain:none:none:none:none:none:none""","n/a","50","1","7","7"
 ==WARNING== something
-"""
+'''
 X = 16384 * 8192 * 2
 """Bytes of x in the softmax."""
 
@@ -53,8 +53,9 @@ def rows() -> list[dict[str, str]]:
     ]
 
 
-def test_what_ncu_writes_becomes_a_row_a_counter() -> None:
-    found = counters.long_rows("bytes", WIDE)
+def test_what_ncu_writes_becomes_a_row_a_counter(tmp_path: Path) -> None:
+    (tmp_path / "log").write_text(WIDE, encoding="utf-8")
+    found = counters.long_rows("bytes", tmp_path / "log")
     said = {(r["case"], r["kernel"], r["metric"]): (float(r["value"]), r["unit"]) for r in found}
     assert said == {
         ("softmax/triton", "softmax_row", "dram__bytes_read.sum"): (268.5e6, "byte"),
@@ -67,8 +68,10 @@ def test_what_ncu_writes_becomes_a_row_a_counter() -> None:
     }
 
 
-def test_a_log_without_a_table_has_no_rows() -> None:
-    assert counters.long_rows("bytes", "==ERROR== ERR_NVGPUCTRPERM - no permission\n") == []
+def test_a_log_without_a_table_has_no_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "log").write_text("==ERROR== ERR_NVGPUCTRPERM - no permission\n", encoding="utf-8")
+    assert counters.long_rows("bytes", tmp_path / "log") == []
+    assert "profiled nothing" in capsys.readouterr().out, "and says so"
 
 
 def test_a_file_comes_back_as_it_was_written(tmp_path: Path, rows: list[dict[str, str]]) -> None:

@@ -73,3 +73,9 @@ def test_what_is_wrong_is_said_at_its_place(written: str, column: int, said: str
 def test_settings_that_make_no_sweep_are_refused(settings: list[str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         read_axes(settings)
+
+
+def test_one_value_is_enough_of_a_key_that_is_asked_for_by_itself() -> None:
+    assert read_axes(["context=4Ki", "batch=64"], ["batch"]) == (["context=4096"], [Axis("batch", (64,))])
+    with pytest.raises(UsageError, match="nothing is varied"):
+        read_axes(["context=4Ki"], ["batch"])

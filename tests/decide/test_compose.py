@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.decide.compose import Parts, Pipeline, decoded, exposed, layer_passes, served, slowest_of, trained
+from roofline.decide.compose import Parts, Pipeline, Stage, decoded, exposed, layer_passes, served, slowest_of, trained
 from roofline.decide.evaluate import held_by_stages, pipeline_of
-from roofline.decide.layers import Timed
+from roofline.decide.layers import Issued, Timed
 from roofline.decide.rows import taken
 from roofline.decide.times import PassTimes, Times, summed
 from roofline.plan.plan import OVERLAPS, Plan
+from roofline.predict.estimate.timeline import NOTHING, launch
 
 LAYER = Times(
     forward=PassTimes(compute=4.0, attention=1.0, exchanges={"tp": 1.0}),
@@ -74,10 +75,20 @@ def test_sharded_gradients_are_exchanged_after_each_microbatch() -> None:
 
 
 def test_hops_that_do_not_overlap_are_waited_for_each_time() -> None:
-    """Two ways for each of four microbatches, beside those of fill and drain; interleaving sends each chunk."""
-    assert step(Plan(pp=2, overlap=()), 4).exposed["pp"] == 0.25 + 2 * 4 * 0.125
-    assert step(Plan(pp=2, virtual=2, schedule="interleaved", overlap=()), 4).exposed["pp"] == 0.25 + 2 * 2 * 4 * 0.125
-    assert step(Plan(pp=2), 4, hop_s=100.0).exposed["pp"] == 200 + 2 * 4 * (100 - 33)
+    """Each of two stages sends one way: four microbatches, the first or last of them while it fills or drains; of four stages those between
+    send both ways. Interleaving sends each chunk, and from the last stage of one to the first of the next."""
+    assert step(Plan(pp=2, overlap=()), 4).exposed["pp"] == 0.25 + (4 - 1) * 0.125
+    assert step(Plan(pp=4, overlap=()), 4).exposed["pp"] == 6 * 0.125 + (2 * 4 - 3) * 0.125
+    assert step(Plan(pp=2, virtual=2, schedule="interleaved", overlap=()), 4).exposed["pp"] == 0.25 + (3 * 4 - 1) * 0.125
+
+
+def test_a_hop_that_takes_longer_than_a_stage_sets_the_pace() -> None:
+    """The slower stage takes 66 s both ways: each of the three microbatches behind the first is 34 s later over hops of 100 s."""
+    assert step(Plan(pp=2), 4, hop_s=100.0).exposed["pp"] == 200 + 3 * (100 - 66)
+    assert step(Plan(pp=2), 4, hop_s=50.0).exposed["pp"] == 100
+    twice = step(Plan(pp=2, virtual=2, schedule="interleaved"), 4, hop_s=50.0)
+    assert twice.exposed["pp"] == 100 + 7 * (50 - 33)  # eight pieces of half a stage
+    assert step(Plan(pp=2, schedule="dualpipe"), 4, hop_s=0.125).exposed["pp"] == 0  # each end has its own to start with
 
 
 def test_what_hides_behind_compute_by_hand() -> None:
@@ -92,6 +103,15 @@ def test_what_hides_behind_compute_by_hand() -> None:
     assert exposed(passes, Plan(cp=2, overlap=("cp",), context_kind="all_gather"))["cp"] == 3.0
 
 
+def test_what_is_needed_at_once_hides_behind_nothing() -> None:
+    """A ring of 3 s beside attention of 4 s leaves nothing to wait for on many ranks; parts of an answer that are added up do."""
+    ring = PassTimes(compute=4.0, attention=4.0, exchanges={"cp": 2.0})
+    assert exposed(ring, Plan(cp=2)) == {"cp": 0.0}
+    assert exposed(replace(ring, needed={"cp": 0.5}), Plan(cp=2, overlap=OVERLAPS)) == {"cp": 0.5}
+    parts = step(Plan(cp=2), 3, replace(LAYER, forward=replace(LAYER.forward, needed={"cp": 0.25})))
+    assert parts.exposed["cp"] == 3 * 8 * 0.25
+
+
 def test_recomputation_covers_exchanges_of_the_backward_pass_and_is_a_part_of_its_own() -> None:
     layer = replace(LAYER, backward=replace(LAYER.backward, recompute=4.0))
     parts = step(Plan(), 2, layer)
@@ -100,15 +120,99 @@ def test_recomputation_covers_exchanges_of_the_backward_pass_and_is_a_part_of_it
 
 
 def test_decode_keeps_all_stages_busy_with_as_many_microbatches() -> None:
-    """Two stages of 20 and 22 s and two microbatches: a token of each sequence takes two of the slower, and two hops."""
+    """Two stages of 20 and 22 s and a hop of 0.5 s: a microbatch comes again after 42.5 s, the slower stage has both of two after 44 s."""
     layer = Times(forward=PassTimes(compute=5.0))
     pipeline = pipeline_of(
         Timed(layers=((layer, 8),), embedding=Times(), head=Times(forward=PassTimes(compute=2.0)), hop_s=0.5), Plan(pp=2), 8, 2
     )[0]
-    assert decoded(pipeline, Plan(pp=2)).step_s == 2 * 22 + 2 * 0.5
-    alone = replace(pipeline, count=1)  # a single sequence passes both
-    assert decoded(alone, Plan(pp=2)).step_s == 20 + 22 + 1.0
+    assert decoded(pipeline, Plan(pp=2)).step_s == 2 * 22
+    assert decoded(replace(pipeline, hop_s=4.0), Plan(pp=2)).step_s == 20 + 22 + 4
+    assert decoded(replace(pipeline, hop_s=100.0), Plan(pp=2)).step_s == 2 * 100  # the hop is busiest of all
+    alone = replace(pipeline, count=1)  # a single sequence passes both, and what comes back is the number of a token
+    assert decoded(alone, Plan(pp=2)).step_s == 20 + 22 + 0.5
+    assert decoded(pipeline, Plan(pp=2, overlap=())).step_s == 2 * (22 + 0.5)
     assert served(replace(pipeline, count=3), Plan(pp=2)).step_s == 3 * 22 + 20 + 0.5
+
+
+def test_a_host_that_falls_behind_by_hand() -> None:
+    """Layers of 5 s that a host needs 6 s to launch, a head of 2 s that takes it 1 s: two stages of 4 x 6 and of 4 x 6 + 2 s. A single
+    stage is known as a whole: its last layer is issued at 48 and ends at 53, the head at 55, 49 s after the first layer was issued."""
+    layer, head = (Times(forward=PassTimes(compute=device, host=host)) for host, device in ((6.0, 5.0), (1.0, 2.0)))
+    issued = Issued(microbatch=launch(6.0, 5.0).times(8).then(launch(1.0, 2.0)), optimizer=NOTHING, first_s=6.0)
+    part = Timed(layers=((layer, 8),), embedding=Times(), head=head, hop_s=0.0, issued=issued)
+    staged = served(pipeline_of(part, Plan(pp=2), 8, 3)[0], Plan(pp=2))
+    assert (staged.step_s, staged.bubble_s, staged.exposed["host"]) == (3 * 26 + 24, 24, 3 * 4)
+    alone = served(pipeline_of(part, Plan(), 8, 1)[0], Plan())
+    assert (alone.step_s, alone.exposed["host"]) == (49, 49 - 42)
+    assert alone.named()["exposed_host"] == 7
+
+
+def test_a_prefill_of_sixteen_prompts_over_four_stages_by_hand() -> None:
+    """A prompt takes a stage 1 s. Four parts of four pass four stages in 4 + 3 turns of 4 s; sixteen of one in 16 + 3 turns of 1 s."""
+    fours, ones = ((4.0, 4), (1.0, 16))
+    for seconds, count in (fours, ones):
+        parts = served(row_of([seconds] * 4, 0.0, count), Plan(pp=4))
+        assert parts.step_s == (count + 3) * seconds
+        assert parts.bubble_s == 3 * seconds
+    assert served(row_of([1.0] * 4, 0.25, 16), Plan(pp=4)).step_s == 19 + 3 * 0.25
+    assert served(row_of([1.0] * 4, 2.0, 16), Plan(pp=4)).step_s == 4 + 3 * 2 + 15 * 2  # the hop is what the parts wait for
+    assert served(row_of([1.0] * 4, 0.25, 16), Plan(pp=4, overlap=())).step_s == 19 + (3 + 15) * 0.25
+
+
+# --------------------------------------------------------------------------- an independent count of serving
+def row_of(stages: list[float], hop_s: float, count: int) -> Pipeline:
+    """A pipeline of stages that take so long."""
+    slow = Times(forward=PassTimes(compute=max(stages)))
+    stage = Stage(times=slow, forward_s=max(stages), backward_s=0.0, exposed={})
+    return Pipeline(slowest=stage, all_forward_s=sum(stages), all_backward_s=0.0, all_weight_s=0.0, hop_s=hop_s, count=count)
+
+
+def machines(stages: list[float], hop_s: float, overlap: bool) -> list[float]:
+    """What works on a microbatch, one after the other: stages and the links between them, or stages that send by themselves."""
+    if not overlap:
+        return [s + hop_s for s in stages[:-1]] + stages[-1:]
+    return [s for stage in stages[:-1] for s in (stage, hop_s)] + stages[-1:]
+
+
+def when_done(row: list[float], count: int, rounds: int) -> list[list[float]]:
+    """For each round and microbatch, when the last machine is done with it: a machine works on one at a time, in their order, and a
+    microbatch starts a round when it is done with the one before."""
+    free = [0.0] * len(row)
+    ready = [0.0] * count
+    found = []
+    for _ in range(rounds):
+        for i in range(count):
+            at = ready[i]
+            for m, seconds in enumerate(row):
+                at = free[m] = max(at, free[m]) + seconds
+            ready[i] = at
+        found.append(list(ready))
+    return found
+
+
+whole = st.integers(1, 40).map(float)
+rows = st.lists(whole, min_size=2, max_size=6)
+
+
+@given(stages=rows, hop=st.integers(0, 60).map(float), count=st.integers(1, 20))
+def test_a_prefill_takes_what_its_events_take(stages: list[float], hop: float, count: int) -> None:
+    found = served(row_of(stages, hop, count), Plan(pp=len(stages)))
+    assert found.step_s == pytest.approx(when_done(machines(stages, hop, True), count, 1)[0][-1], rel=1e-12)
+    assert all(s >= 0 for s in found.named().values())
+    held_up = served(row_of(stages, hop, count), Plan(pp=len(stages), overlap=())).step_s
+    done = when_done(machines(stages, hop, False), count, 1)[0][-1]
+    assert done <= held_up * (1 + 1e-12)
+    if stages[-1] < max(stages):  # where the last is the slowest it sends nothing, and what it receives is what it waits for
+        assert held_up == pytest.approx(done, rel=1e-12)
+
+
+@given(stages=rows, hop=st.integers(0, 60).map(float), data=st.data())
+def test_a_round_of_decode_takes_what_its_events_take_in_the_long_run(stages: list[float], hop: float, data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, len(stages)))
+    found = decoded(row_of(stages, hop, count), Plan(pp=len(stages)))
+    ends = when_done(machines(stages, hop, True), count, 120)
+    assert found.step_s == pytest.approx((ends[-1][-1] - ends[-61][-1]) / 60, rel=1e-9)
+    assert all(s >= 0 for s in found.named().values())
 
 
 def test_dualpipe_pairs_the_ends() -> None:

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.decide.costs import KINDS, EstimateCoster, RateCoster, coster_of, matrix_rate, read_efficiency
-from roofline.errors import UsageError
+from roofline.errors import InputError, UsageError
 from roofline.ops.base import Op, work_of
 from roofline.ops.collective import Collective
 from roofline.ops.gemm import Gemm
 from roofline.plan.network import bound_s, collective, time_s
-from roofline.plan.plan import Group
+from roofline.plan.placement import Group
 from roofline.predict.bound import bound, machine_of
 from roofline.predict.estimate.estimator import Estimator, NoParameters
 from roofline.spec.cluster import load_cluster
@@ -85,12 +85,14 @@ def test_exchanges_overlap_in_a_bound_and_follow_each_other_at_stated_shares() -
 
 
 def test_an_estimate_is_that_of_the_estimator_with_its_band() -> None:
-    coster = EstimateCoster(load_hardware("h200-sxm"), "engine")
-    whole = Estimator(load_hardware("h200-sxm"), "engine").op(GEMM)
-    found = coster.op(GEMM)
-    assert found.time_s == whole.time_s
-    assert found.low_s < found.time_s < found.high_s  # type: ignore[operator]
-    assert coster.prior is any(k.prior for k in whole.kernels)
+    coster, estimator = (kind(load_hardware("h200-sxm"), "engine") for kind in (EstimateCoster, Estimator))
+    (kernel,) = estimator.op(GEMM).kernels
+    (found,) = coster.ops((GEMM,))
+    assert found.gap_s == estimator.host(kernel.kernel).chain_s > 0
+    assert found.time_s == kernel.time_s + found.gap_s
+    assert found.widths == {kernel.parameters.name: (kernel.time_s - kernel.low_s, kernel.high_s - kernel.time_s)}
+    assert found.issued == ()  # an engine's kernels are replayed from a graph
+    assert coster.prior is kernel.prior
 
 
 def test_without_parameters_there_is_no_estimate() -> None:
@@ -135,5 +137,17 @@ def test_shares_as_text() -> None:
     ],
 )
 def test_what_is_no_efficiency(text: str, part: str) -> None:
-    with pytest.raises(UsageError, match=part):
+    with pytest.raises(InputError, match=part) as found:
         read_efficiency(text)
+    assert len(found.value.problems) == 1 or not text
+
+
+def test_all_shares_that_are_wrong_are_named_at_once_where_they_stand() -> None:
+    with pytest.raises(InputError) as found:
+        read_efficiency("matrix=2, memory=x,link=0")
+    assert [(p.path, p.column) for p in found.value.problems] == [("--efficiency", 8), ("--efficiency", 18), ("--efficiency", 25)]
+    with pytest.raises(InputError) as found:
+        read_efficiency("matrix=0.6,memroy=0.8,link=1")
+    assert [p.column for p in found.value.problems] == [12]
+    with pytest.raises(InputError, match="memory, link not stated"):
+        read_efficiency("matrix=0.5", "efficiency")

@@ -17,6 +17,7 @@ from roofline.errors import UsageError
 from roofline.report.cost import Amount, Fleet, Throughput
 from roofline.report.cost_lines import span, tokens, usd
 from roofline.report.published import schema_of
+from roofline.spec.expenses import duration_s
 from tests.commands import Answer, Run
 
 COST = Draft202012Validator(schema_of("cost"))
@@ -158,12 +159,6 @@ def test_a_report_of_analyze_is_paid_for_at_its_estimate(run: Run, report: Answe
     assert "input" in found["unavailable"]
 
 
-def test_tokens_of_a_report_must_be_said(run: Run, tmp_path: Path) -> None:
-    path = str(tmp_path / "decode.json")
-    run("analyze", "qwen3_8b_decode", "-o", path)
-    assert "give --tokens" in run("cost", "tokens", "--decode", path, "--devices", "1", "--price", "1/h", code=2).stderr
-
-
 def test_serving_picks_the_cheapest_batch_that_keeps_the_target(report: Answer) -> None:
     arguments = (
         "cost",
@@ -189,7 +184,7 @@ def test_serving_picks_the_cheapest_batch_that_keeps_the_target(report: Answer) 
 def test_a_plan_s_report_knows_its_devices_tokens_and_failures(run: Run, report: Answer, tmp_path: Path) -> None:
     """Llama 3 405B at the 400 TFLOP/s of its authors: devices, rate and time between failures come from the report and its cluster."""
     path = str(tmp_path / "plan.json")
-    plan = "tp=8,pp=16,dp=128,zero=1,sp,uneven"
+    plan = "tp=8,pp=16,dp=128,virtual=8,zero=2,sp,uneven"
     sizes = ("--set", "batch=2048", "--set", "seq=8192", "--achieved", "400 TFLOP/s")
     run("plan", "llama-3.1-405b", "-C", "llama3-24k", "--phase", "train", "--devices", "16384", "--plan", plan, *sizes, "-o", path)
     made = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -225,12 +220,14 @@ def test_json_is_what_the_schema_says(report: Answer, arguments: tuple[str, ...]
         (("run", "--total-tokens", "1T", "--tokens-per-s", "5", "--devices", "8", "--price", "2.5"), "--price"),
         (("run", "--total-tokens", "1T", "--tokens-per-s", "5", "--price", "1/h"), "give --devices"),
         (("tokens", "--output-tokens-per-s", "x", "--devices", "1", "--price", "1/h"), "--output-tokens-per-s"),
+        (("tokens", "--price", "1/h"), "give what reads tokens"),
         (("tokens", "--output-tokens-per-s", "5", "--devices", "1", "--price", "1/h", "--blend", "3"), "--blend"),
         (("failures", "--restart", "1 min"), "--devices"),
         (("failures", "--devices", "8", "--restart", "1 min", "--checkpoint", "1 s"), "--mtbf"),
         (("failures", "--devices", "8", "--mtbf", "5 weeks", "--restart", "1 min", "--checkpoint", "1 s"), "unit of time"),
         (("failures", "--devices", "8", "--mtbf", "5 h", "--checkpoint", "1 s"), "--restart"),
         (("failures", "--devices", "8", "--mtbf", "5 h", "--restart", "1 s"), "--checkpoint"),
+        (("failures", "--devices", "8", "--mtbf", "5 h", "--checkpoint", "1 s", "--checkpoint-size", "5 TB"), "not both"),
         (("optimal",), "--flop"),
         (("optimal", "--flop", "1e20", "--devices", "8"), "--flop"),
         ((*SERVE, "--devices", "1"), "--tokens"),
@@ -243,3 +240,15 @@ def test_what_is_missing_is_asked_for(run: Run, arguments: tuple[str, ...], said
     result = run("cost", *arguments, code=2)
     assert said in result.stderr
     assert result.stdout == ""
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("2500 us", 2.5e-3), ("2500 µs", 2.5e-3), ("2500 \u03bcs", 2.5e-3), ("1.5 d", 129600.0)])
+def test_times_are_read_in_small_and_in_large_units(text: str, seconds: float) -> None:
+    assert duration_s(text, "--tpot") == pytest.approx(seconds, rel=1e-15)
+
+
+def test_one_batch_has_its_cost_as_one_of_several(report: Answer) -> None:
+    paid = ("--tokens", "batch", "--devices", "1", "--price", "2.5/h")
+    several = report("cost", *SERVE, *paid)["points"]
+    (alone,) = report("cost", "serving", SERVE[1], "--set", f"batch={several[0]['batch']:g}", *paid)["points"]
+    assert alone == several[0]

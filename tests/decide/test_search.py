@@ -17,7 +17,7 @@ from roofline.decide.costs import coster_of
 from roofline.decide.evaluate import Evaluator, Subject
 from roofline.decide.pareto import front
 from roofline.decide.rank import difference, report_of, why
-from roofline.decide.search import NO_ROOM, SAME, Candidate, Found, search
+from roofline.decide.search import NO_ROOM, NO_TIME, SAME, Candidate, Found, search
 from roofline.decide.space import Space, fixed, grid, space_of
 from roofline.errors import UsageError
 from roofline.models.memory import memory
@@ -26,9 +26,10 @@ from roofline.models.shape import shape_of
 from roofline.numeric import scalar
 from roofline.plan.plan import Plan
 from roofline.plan.validate import Case, problems
+from roofline.predict.estimate.estimator import NoParameters
 from roofline.report.shape import encode
 from roofline.spec.plan import read_plan, written
-from roofline.spec.vectorised import operator_of
+from roofline.spec.vectorised import LANGUAGE
 from tests.decide.models import DENSE, MIXED, STATED, cluster, subject
 
 NARROW = Space(zero=(0, 2), recompute=("none", "full"), context_kind=("ring", "ulysses"))
@@ -69,6 +70,37 @@ def every_plan(asked: Subject, devices: int, space: Space) -> Iterator[Plan]:
 
 
 @pytest.mark.parametrize("layers", [(DENSE,) * 4, (DENSE, MIXED)])
+def test_an_estimated_search_leaves_out_plans_over_links_of_which_nothing_is_known(layers: Any) -> None:
+    """Two nodes, one by one: plans within a node have the time that they have by themselves, the others are counted."""
+    asked = subject("decode", layers, batch=16)
+    space = space_of(asked.job, shape_of(asked.model), "flash")
+    coster = coster_of("estimate", cluster(), execution="engine")
+    found = search(asked, (16,), coster, space, top=1000)
+    judge = Evaluator(asked, coster_of("estimate", cluster(), execution="engine"))
+    costs: dict[str, float] = {}
+    without = set()
+    for plan in every_plan(asked, 16, replace(space, zero=(0,))):
+        if plan.microbatch == 1:
+            try:
+                costs[written(plan)] = scalar(judge.evaluate(plan).step_s)
+            except NoParameters:
+                without.add(written(plan))
+    assert {written(c.plan): c.step_s for c in found.best}.items() <= {name: pytest.approx(s) for name, s in costs.items()}.items()
+    assert found.best[0].step_s == pytest.approx(min(costs.values()))
+    assert (found.counted.feasible, found.counted.infeasible[NO_TIME]) == (len(costs), len(without))
+    assert len(without) > 10
+    said = report_of(found, asked, (16,), coster, "time").warnings[-1].message
+    assert "over infiniband with 'roofline calibrate --links'" in said
+
+
+def test_where_no_plan_has_an_estimate_the_refusal_says_what_to_do() -> None:
+    asked = subject("decode", (DENSE,) * 4, batch=16)
+    only = fixed(space_of(asked.job, shape_of(asked.model), "flash"), Plan(tp=16), ("tp",))
+    with pytest.raises(NoParameters, match=r"calibrate --links.*--efficiency"):
+        search(asked, (16,), coster_of("estimate", cluster(), execution="engine"), only)
+
+
+@pytest.mark.parametrize("layers", [(DENSE,) * 4, (DENSE, MIXED)])
 def test_the_search_finds_what_looking_at_each_plan_finds(layers: Any) -> None:
     asked = subject("train", layers, batch=8)
     space = replace(NARROW, schedule=("1f1b", "interleaved", "dualpipe"), zero=(0, 3), context_kind=("ring",), recompute=("none",))
@@ -76,7 +108,7 @@ def test_the_search_finds_what_looking_at_each_plan_finds(layers: Any) -> None:
     plans = list(every_plan(asked, 4, space))
     judge, kept = Evaluator(asked, stated()), Kept()
     costs = {written(p): scalar(judge.evaluate(p).step_s) for p in plans}
-    bytes_ = {written(p): scalar(memory(asked.model, None, asked.job, p, operator_of, kept=kept).needed) for p in plans}
+    bytes_ = {written(p): scalar(memory(asked.model, None, asked.job, p, LANGUAGE, kept=kept).needed) for p in plans}
     fitting = [name for name in costs if bytes_[name] <= 80e9]
     assert len(fitting) > 100
     assert found.counted.feasible == len(fitting)
@@ -145,6 +177,39 @@ def test_serving_searches_without_what_only_training_has() -> None:
     found = searched(asked, 8, space_of(asked.job, shape_of(asked.model), "flash"), top=100)
     assert found.best
     assert {(c.plan.zero, c.plan.recompute, c.plan.schedule, c.plan.virtual) for c in found.best} == {(0, "none", "1f1b", 1)}
+
+
+@pytest.mark.parametrize(("phase", "sizes"), [("prefill", {"batch": 72, "seq": 512}), ("mixed", {"batch": 64, "chunk": 256})])
+def test_a_search_of_serving_finds_what_looking_at_each_plan_finds(phase: str, sizes: dict[str, int]) -> None:
+    """Meshes of eight devices in loops; in prefill with parts of any number of prompts where there are stages, and whole where there are
+    none."""
+    asked = subject(phase, (DENSE,) * 8, **sizes)
+    found = searched(asked, 8, replace(space_of(asked.job, shape_of(asked.model), "flash"), order=("tp-cp-pp-dp",)), top=1000)
+    judge, shape = Evaluator(asked, stated()), shape_of(asked.model)
+    costs: dict[str, float] = {}
+    for tp, cp, pp, sp, kind in product([1, 2, 4, 8], [1, 2, 4, 8], [1, 2, 4, 8], (False, True), ("ring", "all_gather", "ulysses")):
+        dp, several = 8 / (tp * cp * pp), phase == "prefill" and pp > 1
+        if dp < 1 or (sp and tp == 1) or (kind != "ring" and cp == 1):
+            continue
+        for parts in range(1, 73) if several else [1]:
+            plan = Plan(tp=tp, cp=cp, pp=pp, dp=int(dp), microbatch=parts, sequence_parallel=sp, context_kind=kind)
+            if not any(p.fatal for p in problems(Case(plan=plan, job=asked.job, shape=shape, devices=8))):
+                costs[written(plan, phase)] = scalar(judge.evaluate(plan).step_s)
+    assert found.counted.feasible == len(costs)
+    assert {name.count("microbatch=") for name in costs if "pp=" in name} == ({1} if phase == "prefill" else {0})
+    for one in found.best:
+        assert one.step_s == pytest.approx(costs[written(one.plan, phase)], rel=1e-12)
+    assert found.best[0].step_s == pytest.approx(min(costs.values()), rel=1e-12)
+    report = report_of(found, asked, (8,), stated(), "time")
+    assert [one.plan for one in report.best] == [written(one.plan, phase) for one in found.best]
+    assert f"beats {report.best[1].plan} by" in str(report.why)
+
+
+def test_a_step_that_has_no_parts_of_its_own_takes_none_that_are_stated() -> None:
+    asked = subject("decode", batch=64)
+    read = read_plan("microbatch=1")
+    with pytest.raises(UsageError, match="a decode step goes in as many parts as there are stages"):
+        searched(asked, 8, fixed(space_of(asked.job, shape_of(asked.model), "flash"), read.plan, read.nodes))
 
 
 def test_selective_recomputation_is_searched_where_scores_are_kept() -> None:

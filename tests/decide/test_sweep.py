@@ -129,8 +129,7 @@ def test_vector_lanes_bind_where_their_registers_take_as_long(ask: Ask) -> None:
 def test_an_estimate_below_what_is_possible_is_raised_at_every_point(ask: Ask, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no device could do any step in less than a tenth of a second, or in less than a microsecond."""
     for floor in (0.1, 1e-6):
-        monkeypatch.setattr("roofline.report.estimated.warm_floor_s", lambda *_, floor=floor: floor)
-        monkeypatch.setattr("roofline.decide.swept_estimate.warm_floor_s", lambda *_, floor=floor: floor)
+        monkeypatch.setattr("roofline.predict.estimate.issue.warm_floor_s", lambda *_, floor=floor: floor)
         asked = ask("qwen3_8b_decode", "batch=1,256", "context=64,8Ki")
         grid = sweep(asked)
         assert not grid.alone
@@ -254,6 +253,7 @@ link: nvlink
         (MODEL, ("batch=1,64", "context=1Ki,8Ki")),
         (MODEL, ("batch=1,64", "kv_dtype=bf16,fp8_e4m3")),
         (PLANNED, ("seq=1Ki,4Ki",)),
+        (MODEL.replace("decode", "prefill"), ("cached=1Ki,0,4095", "batch=1,2")),
     ],
 )
 def test_a_model_is_swept_like_the_steps_that_it_stands_for(ask: Ask, text: str, settings: tuple[str, ...]) -> None:

@@ -34,7 +34,7 @@ def test_training_by_hand() -> None:
 
 
 def test_serving_by_hand() -> None:
-    """Decode meets its whole context; a prefill multiplies the head with the last token of each sequence."""
+    """Decode meets its whole context; a prefill, and the chunk of a mixed step, multiply the head with the last token of each sequence."""
     attention = 4 * LAYERS * HEADS * WIDTH
     assert flop("causal", phase="decode") == flop("full", phase="decode") == (2 * PRODUCTS + attention * 512) * 2
     head = 2 * VOCAB * HIDDEN
@@ -42,7 +42,25 @@ def test_serving_by_hand() -> None:
     assert flop("products", phase="decode") == 2 * PRODUCTS * 2
     assert flop("six_nd", phase="decode") == 2 * (PRODUCTS + VOCAB * HIDDEN + NORMS) * 2
     mixed = flop("causal", phase="mixed", chunk=64)
-    assert mixed == (2 * PRODUCTS + attention * 512) * 2 + (2 * PRODUCTS + attention * 65 / 2) * 64
+    assert mixed == (2 * PRODUCTS + attention * 512) * 2 + (2 * PRODUCTS + attention * 65 / 2) * 64 - head * 63
+
+
+def test_a_cached_prefix_is_met_as_keys_and_computed_by_nobody() -> None:
+    """Of prompts of 128 tokens 96 are there: 32 queries meet 96 + 33 / 2 keys under a causal mask and 128 under none."""
+    attention, head = 4 * LAYERS * HEADS * WIDTH, 2 * VOCAB * HIDDEN
+    words = {"phase": "prefill", "cached": 96}
+    assert flop("causal", **words) == (2 * PRODUCTS + attention * (96 + 33 / 2)) * 64 - head * (64 - 2)
+    assert flop("full", **words) == (2 * PRODUCTS + attention * 128) * 64 - head * (64 - 2)
+    assert flop("six_nd", **words) == 2 * (PRODUCTS + VOCAB * HIDDEN + NORMS) * 64
+    chunk = flop("causal", phase="mixed", chunk=64, cached=100) - flop("causal", phase="mixed", chunk=64)
+    assert chunk == attention * 100 * 64
+    assert flop("causal", phase="prefill") == flop("causal", **words) + flop("causal", phase="prefill", seq=96) - head * 2
+
+
+def test_guessed_tokens_are_as_many_more() -> None:
+    """Three guesses: four queries a sequence, which meet 512 - 3 / 2 keys in the mean."""
+    attention = 4 * LAYERS * HEADS * WIDTH
+    assert flop("causal", phase="decode", draft=3) == (2 * PRODUCTS + attention * (512 - 3 / 2)) * 8
 
 
 @pytest.mark.parametrize(("name", "layers", "hidden"), [("gpt-22b", 48, 6144), ("gpt3-175b", 96, 12288), ("gpt-1t", 128, 25600)])

@@ -83,7 +83,8 @@ def use_workload(path: str) -> None:
     for device in (DEVICE, None):
         found = analyze(workload, device)
         to_json(found)
-        check(found, workload.expect)
+        if device is not None:  # without one, assertions about times are refused
+            check(found, workload.expect)
 
 
 def use_profile(path: str) -> None:

@@ -23,7 +23,7 @@ phase: decode
 kv_dtype: fp8
 page: 16
 draft: 2
-plan: {tp: 2, pp: 2, context: ring}
+plan: {tp: 2, pp: 2, order: tp-cp-pp-dp}
 cluster: dgx-h100
 hardware: h100-sxm
 params: {batch: 8, context: 1000}

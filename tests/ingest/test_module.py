@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import ctypes
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from roofline.cli.app import app_for
+from roofline.errors import UsageError
 from roofline.report.build import analyze
 from roofline.spec.source import Source
 from roofline.spec.workload import read_workload
@@ -20,6 +25,7 @@ from tests.ingest.module_models import BATCH, GPT2, LLAMA, SEQ
 torch = pytest.importorskip("torch")
 
 from roofline.ingest.module import Ingested, ingest_module  # noqa: E402
+from roofline.ingest.module_load import users_code  # noqa: E402
 from roofline.models.expansion import Expansion  # noqa: E402
 from roofline.models.write import workload_text  # noqa: E402
 from roofline.spec.model import load_model  # noqa: E402
@@ -265,3 +271,20 @@ def test_without_torch_the_exit_code_says_that_something_is_missing(run: Run, mo
 
     monkeypatch.setattr(builtins, "__import__", absent)
     assert "pip install torch" in run(f"{HERE}:gpt", code=3).stderr
+
+
+def test_nothing_that_users_code_prints_is_a_result(capfd: pytest.CaptureFixture[str]) -> None:
+    """By `print`, past `sys.stdout`, from C with its buffer, and by a process that it starts; afterwards stdout is what it was."""
+    ours = (lambda: print("python"), lambda: sys.__stdout__.write("kept stream\n"), lambda: os.write(1, b"descriptor\n"),
+            lambda: ctypes.CDLL(None).printf(b"c\n"), lambda: subprocess.run(["echo", "child"], check=True))  # fmt: skip
+    with users_code("a module"):
+        for say in ours:
+            say()
+    os.write(1, b"result\n")
+    found = capfd.readouterr()
+    assert found.out == "result\n"
+    assert sorted(found.err.splitlines()) == ["c", "child", "descriptor", "kept stream", "python"]
+    with pytest.raises(UsageError, match="a module raised ValueError"), users_code("a module"):
+        raise ValueError
+    os.write(1, b"result\n")
+    assert capfd.readouterr().out == "result\n"

@@ -107,6 +107,40 @@ def test_without_gpu_events_it_says_so(tmp_path: Path) -> None:
     assert "W102" in found.stderr
 
 
+def test_kernels_of_no_time_are_kernels_all_the_same(tmp_path: Path) -> None:
+    """A recording whose durations were cut off is another mistake than one without the GPU."""
+    made = step()
+    for event in made.events:
+        if event["cat"] == "kernel":
+            event["dur"] = 0
+    found = run(made.write(tmp_path))
+    assert found.stdout.splitlines()[0] == "coverage unknown: every kernel of the trace takes 0 s"
+    assert "W107" in found.stderr
+    assert "W102" not in found.stderr
+    report = json.loads(run(str(tmp_path / "made.json"), "--format", "json").stdout)
+    assert (report["coverage"], report["unavailable"]["coverage"]) == (None, "all kernels take 0 s")
+    assert report["kernels"] > 0
+
+
+@pytest.mark.parametrize(
+    ("named", "asked", "said"),
+    [
+        ("NVIDIA H200", "h100-sxm", "h100-sxm is not the device of the trace, which looks like h200-sxm: roofs"),
+        ("Some Chip 9", "h100-sxm", "h100-sxm is not the device of the trace, which no profile is of: roofs"),
+        ("NVIDIA H200", "h200-sxm", None),
+        (None, "h200-sxm", None),
+    ],
+)
+def test_another_device_than_the_trace_names_is_said(tmp_path: Path, named: str | None, asked: str, said: str | None) -> None:
+    made = step(**({"deviceProperties": [{"id": 0, "name": named}]} if named else {}))
+    found = run(made.write(tmp_path), "-H", asked)
+    assert ("warning W108: " in found.stderr) == (said is not None)
+    assert (said or "") in found.stderr
+    assert "Some Chip" not in found.stderr
+    advice = CliRunner().invoke(app_for(("advise",)), ["advise", str(tmp_path / "made.json"), "-H", asked])
+    assert ("warning W108: " in advice.stderr) == (said is not None)
+
+
 def test_a_suggested_profile_is_not_taken(tmp_path: Path) -> None:
     other = run(step(deviceProperties=[{"id": 0, "name": "NVIDIA H200 of another kind"}]).write(tmp_path))
     assert "no profile matches" in other.stdout

@@ -151,6 +151,18 @@ class TestSameAsTheCommandLine:
         search = roofline.search("llama-3-70b", "dgx-h100", "decode", sizes, devices=8)
         assert roofline.to_json(search) == cli("search", *words, "-C", "dgx-h100", "--devices", "8")
 
+    def test_the_format_in_which_tokens_travel_to_experts(self) -> None:
+        """As on the command line; refused where there are none."""
+        sizes, plan = {"batch": 64, "context": 8192}, "tp=2,dp=4,ep=8"
+        sized = ("--set", "batch=64", "--set", "context=8192")
+        words = ("mixtral-8x7b", "--phase", "decode", *sized, "-C", "dgx-h100", "--dispatch-dtype", "fp8")
+        found = roofline.plan_step("mixtral-8x7b", "dgx-h100", "decode", sizes, plan=plan, dispatch_dtype="fp8")
+        assert roofline.to_json(found) == cli("plan", *words, "--plan", plan)
+        best = roofline.search("mixtral-8x7b", "dgx-h100", "decode", sizes, devices=8, dispatch_dtype="fp8")
+        assert roofline.to_json(best) == cli("search", *words, "--devices", "8")
+        with pytest.raises(roofline.UsageError, match="dispatch_dtype: 'llama-3-70b' has no experts"):
+            roofline.plan_step("llama-3-70b", "dgx-h100", "decode", sizes, plan="tp=8", dispatch_dtype="fp8")
+
 
 class TestValues:
     def test_objects_stand_for_names(self) -> None:

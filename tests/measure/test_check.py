@@ -193,6 +193,22 @@ def test_the_adamw_reference_is_a_step_of_torch_optim():
     assert compare_outputs(reference(op, t)[:1], (p.detach(),)) < 1e-12
 
 
+@pytest.mark.parametrize("momentum", [False, True])
+def test_the_sgd_reference_is_a_step_of_torch_optim(momentum):
+    from roofline.measure import constants as c
+
+    op = replace(small_of("sgd"), momentum=momentum)
+    t = allocate(op, "cpu")
+    p = t["p"].double().requires_grad_()
+    p.grad = t["g"].double()
+    descent = torch.optim.SGD([p], lr=c.LEARNING_RATE, momentum=c.MOMENTUM if momentum else 0.0)
+    if momentum:
+        descent.state[p]["momentum_buffer"] = t["m"].double()
+    descent.step()
+    kept = (descent.state[p]["momentum_buffer"],) if momentum else ()
+    assert compare_outputs(reference(op, t), (p.detach(), *kept)) < 1e-12
+
+
 # --------------------------------------------------------------------------- small shapes
 def test_a_small_shape_keeps_what_chooses_the_code():
     op = Attention(batch=64, heads=32, kv_heads=8, q_len=512, kv_len=8192, head_dim=128, dtype="bf16", causal=True, window=4096)

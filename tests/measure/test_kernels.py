@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roofline.errors import UsageError
+from roofline.errors import MissingCapabilityError, UsageError
 from roofline.measure.allocate import allocate, refill
 from roofline.measure.check import check, check_call, difference, small_op
 from roofline.measure.needs import missing
@@ -109,7 +109,7 @@ def test_a_kernel_said_to_be_capturable_is_captured_and_replays_on_new_inputs(sp
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
         outputs = call()
-    if spec.op in ("dropout", "adamw"):  # random, and in place: a replay is a step more
+    if spec.op in ("dropout", "adamw", "sgd"):  # random, and in place: a replay is a step more
         return
 
     def replay():
@@ -176,6 +176,7 @@ def test_naive_attention_runs_as_the_fields_say(case, direction):
         ("rotary", {"positions": 7}, "divide tokens"),
         ("elementwise", {"function": "neg", "inputs": 2}, "inputs"),
         ("adamw", {"state_dtype": "bf16"}, "format of p"),
+        ("sgd", {"state_dtype": "bf16"}, "format of p"),
     ],
 )
 def test_what_a_kernel_cannot_run_is_refused_and_not_run_differently(name, case, word):
@@ -222,6 +223,7 @@ def test_an_input_that_is_broadcast_is_one_number():
         ("rotary", {"positions": 0, "kv_heads": 0}),
         ("adamw", {"dtype": "bf16", "master": True}),
         ("adamw", {"dtype": "bf16"}),
+        ("sgd", {"momentum": False}),
         ("embedding", {"tokens": 100, "id_dtype": "int32"}),
         ("copy", {"elements": 0, "read": 100, "write": 100}),
     ],
@@ -229,6 +231,18 @@ def test_an_input_that_is_broadcast_is_one_number():
 def test_fields_of_an_operator_reach_its_kernel(name, case):
     result = checked(KERNELS[name], "cpu", **case)
     assert result.passed, result
+
+
+@pytest.mark.gpu
+def test_a_descent_in_16_bits_updates_its_fp32_weights_and_their_copy():
+    """On a CPU torch's own step of 16 bits is wrong, and refused."""
+    result = checked(KERNELS["sgd"], "cuda", dtype="bf16", master=True)
+    assert result.passed, result
+
+
+def test_a_descent_in_16_bits_is_refused_on_a_cpu():
+    with pytest.raises(MissingCapabilityError, match="needs a CUDA device"):
+        checked(KERNELS["sgd"], "cpu", dtype="bf16")
 
 
 @pytest.mark.parametrize(

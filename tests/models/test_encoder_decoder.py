@@ -19,16 +19,13 @@ from roofline.models.config import Config
 from roofline.models.count import summary
 from roofline.models.description import Model
 from roofline.models.expansion import PHASES, Expansion, Lora
-from roofline.models.memory import memory
 from roofline.models.training import TARGETS
 from roofline.models.whole import parameters_in
 from roofline.models.write import workload_text
-from roofline.plan.job import Job
 from roofline.plan.plan import Plan
 from roofline.report.build import analyze
 from roofline.spec.model import config_of, model_of
 from roofline.spec.source import Source, parse
-from roofline.spec.vectorised import operator_of
 from roofline.spec.workload import read_workload
 from tests.models.test_refusals import STRANGE
 
@@ -240,7 +237,7 @@ def test_biases_are_looked_up_once_and_added_in_a_pass_of_their_own():
 @pytest.mark.parametrize(
     ("phase", "options", "said"),
     [
-        ("prefill", {"plan": Plan(tp=2)}, "'t5' has an encoder and a decoder, which plans"),
+        ("train", {"plan": Plan(tp=2)}, "'t5' has an encoder, the exchange of whose gradients"),
         ("mixed", {}, "'t5' has a source a sequence"),
         ("prefill", {"cached": True}, "'t5' has a source a sequence"),
         ("train", {"lora": Lora(rank=4, targets=TARGETS)}, "adapters of the encoder-decoder 't5'"),
@@ -253,18 +250,17 @@ def test_what_does_not_go_together(phase, options, said):
         workload(SMALL, phase, {}, **options)
 
 
-def test_the_memory_of_a_rank_is_refused():
-    """By name, for whatever asks for it."""
-    with pytest.raises(UsageError, match="'whisper' has an encoder and a decoder"):
-        memory(model(TINY), None, Job(phase="decode", context=10), Plan(), operator_of)
-
-
-def test_a_search_of_plans_is_refused_at_its_place(run, written, tmp_path):
-    """No plan of half a model."""
+def test_a_search_leaves_out_plans_of_half_a_model(run, written, tmp_path):
+    """And of training, whose exchanges are not described, at its place."""
     written(SMALL)
-    (tmp_path / "w.yaml").write_text("schema: 1\nmodel: m.json\nphase: decode\n", encoding="utf-8")
-    result = run("search", str(tmp_path / "w.yaml"), "--cluster", "dgx-h100", "--devices", "8", code=2)
-    assert "w.yaml:3:8: 't5' has an encoder and a decoder" in result.stderr
+    for phase in ("decode", "train"):
+        (tmp_path / f"{phase}.yaml").write_text(f"schema: 1\nmodel: m.json\nphase: {phase}\n", encoding="utf-8")
+    words = ("--cluster", "dgx-h100", "--devices", "8", "--set", "batch=8", "--format", "json")
+    found = json.loads(run("search", str(tmp_path / "decode.yaml"), *words).stdout)
+    assert found["infeasible"]["an encoder and its decoder on stages"] > 0
+    assert not [one for one in found["best"] if "pp" in one["plan"] or "cp" in one["plan"]]
+    result = run("search", str(tmp_path / "train.yaml"), *words, code=2)
+    assert "train.yaml:3:8: 't5' has an encoder, the exchange of whose gradients" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -240,3 +240,20 @@ def test_a_name_cannot_break_the_file(tmp_path):
     model, how, _ = load_model(str(strange))
     workload = read_workload(Source("w.yaml", workload_text(Expansion(model=model, phase="prefill", how=how), {})))
     assert workload.name == 'a": {b}, #, prefill'
+
+
+def test_a_link_that_no_device_has_is_said_with_the_nearest(run):
+    words = ("import", "hf", "llama-3-8b", "--plan", "tp=2", "--link")
+    assert run(*words, "nvlnk", code=0).stderr == "warning: --link nvlnk: no device has a link of this name; did you mean 'nvlink'?\n"
+    assert run(*words, "nvlink", code=0).stderr == ""
+
+
+@pytest.mark.parametrize("window", [0, None, 512])
+def test_a_window_of_no_keys_is_none_and_says_so(window, tmp_path):
+    """As one that is not stated: a window of 0 keys would leave attention nothing to see."""
+    path = tmp_path / "llama.json"
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128}
+    path.write_text(json.dumps({**config, "vocab_size": 512, "sliding_window": window}), encoding="utf-8")
+    model = load_model(str(path))[0]
+    assert [layer.mixer.window for layer in model.layers] == [window or 0] * 2
+    assert any("no window" in note for note in model.notes) is (window == 0)

@@ -122,7 +122,11 @@ def test_no_layer_is_lost_between_stages(name: str, pp: int) -> None:
     assert counts[0] + (pp - 2) * counts[1] + counts[2] == len(found.layers)
 
 
-@given(st.sampled_from(DECODERS), st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 2, 4]))
+BLIND = [name for name in DECODERS if model(name).eyes is None]
+"""More ranks than a vision tower has heads keep it whole."""
+
+
+@given(st.sampled_from(BLIND), st.sampled_from([1, 2, 4, 8, 16]), st.sampled_from([1, 2, 4]))
 def test_more_tensor_parallel_never_needs_more_weights(name: str, tp: int, pp: int) -> None:
     before, after = held(model(name), Plan(tp=tp, pp=pp)), held(model(name), Plan(tp=2 * tp, pp=pp))
     assert all(a <= b for a, b in zip(after, before, strict=True))

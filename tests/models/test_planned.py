@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from math import comb
 from typing import Any
 
 import pytest
 
+from roofline.decide.costs import RateCoster
+from roofline.decide.evaluate import Evaluator, Subject
 from roofline.errors import UsageError
 from roofline.models.count import summary
 from roofline.models.expansion import Expansion
+from roofline.plan.job import Job
 from roofline.plan.plan import Plan
 from roofline.report.build import analyze
 from roofline.spec.cluster import load_cluster
+from roofline.spec.hardware import load_hardware
 from roofline.spec.model import load_model
 from roofline.spec.planned import Carrier, planned_text
 from roofline.spec.source import Source
@@ -34,6 +39,61 @@ def flop(workload: Any) -> float:
     return float(analyze(workload, None).totals.flop["tensor"])
 
 
+def test_the_fullest_rank_of_experts_exchanges_more_by_hand():
+    """DeepSeek-V3, 64 tokens a rank to 8 of 256 experts each, 7168 wide in bf16: 917,504 B a row. On 64 ranks a token goes to 7.676 of them
+    and to 5.295 of their 8 nodes: twice the former to the fullest, all of it inside its node, and over rails what its node takes in, of
+    which no more than the mean is known. Of 8 ranks the fullest has every token, which is less than twice 5.295 / 8 of them."""
+    row = 64 * 7168 * 2
+    ranks, nodes = (m * (1 - comb(256 - 256 // m, 8) / comb(256, 8)) for m in (64, 8))
+    for ep, sizes in ((64, {"nvlink": 2 * ranks, "infiniband": nodes}), (8, {"nvlink": 8})):
+        found = written("deepseek-v3", "decode", Plan(dp=64, ep=ep, imbalance=2.0), {"global_batch": 64 * 64})
+        steps = [s.op for s in found.steps if s.op.name == "all_to_all"]
+        assert [(op.over, op.ranks) for op in steps] == [(tier, 8) for tier in sizes] * 2
+        assert [op.size for op in steps] == pytest.approx([size * row for size in sizes.values()] * 2, rel=1e-6)
+
+
+def test_a_mixed_step_of_a_rank_is_that_of_one_part():
+    """64 sequences and 2048 tokens over two replicas of two stages: 16 sequences and a chunk of 512."""
+    found = written("llama-3-70b", "mixed", Plan(tp=4, pp=2, dp=2), {"global_batch": 64, "global_chunk": 2048, "context": 4096})
+    steps = {s.id: s for s in found.steps}
+    assert steps["qkv_proj"].op.m == 512 + 16
+    assert steps["qkv_proj"].repeat == 40
+    assert (steps["attention_prefill"].op.q_len, steps["attention_decode"].op.batch) == (512, 16)
+
+
+@pytest.mark.parametrize(("plan", "parts"), [(Plan(tp=2, pp=4, dp=2, microbatch=4), 4), (Plan(pp=4, dp=2, microbatch=16), 1)])
+@pytest.mark.parametrize("settings", [{}, {"cached": 512}])
+def test_a_prefill_of_a_rank_is_that_of_all_its_parts(plan: Plan, parts: int, settings: dict[str, int]):
+    """32 prompts: each part reads the weights again, the attention of all is that of the parts, and the weights are held once. The
+    seconds of compute are those that the plan counts of its slowest stage."""
+    found = written("llama-3-70b", "prefill", plan, {"batch": 32, "seq": 2048, **settings}, cached=bool(settings))
+    steps = {s.id: s for s in found.steps}
+    layers = 80 // plan.pp
+    assert sum(steps[name].repeat for name in ("qkv_proj", "qkv_proj_more") if name in steps) == layers * parts
+    assert (steps["attention"].repeat, steps["attention"].op.batch) == (layers * parts, plan.microbatch)
+    assert analyze(found, None).totals.parameters == layers * (LAYER - 16384) / plan.tp + layers * 16384 + 128_256 / plan.tp * 8192 + 8192
+    cluster = load_cluster("dgx-h100")
+    report = analyze(found, load_hardware("dgx-h100"))
+    compute = sum(r.bound.time_s * r.repeat for r in report.rows if r.bound and not r.link_bytes)
+    job = Job(phase="prefill", batch=32, seq=2048, **settings)
+    subject = Subject(model=load_model("llama-3-70b")[0], how=None, job=job, cluster=cluster)
+    whole = Evaluator(subject, RateCoster(cluster.device)).evaluate(plan)
+    assert whole.count == parts
+    assert compute == pytest.approx(float(whole.parts.compute_s), rel=1e-12)
+
+
+def test_a_prefill_whose_parts_are_left_open_is_whole_and_says_so():
+    model, how, _ = load_model("llama-3-8b")
+    said = {}
+    for microbatch in (0, 2):
+        asked = Expansion(model=model, phase="prefill", how=how, plan=Plan(pp=2, microbatch=microbatch))
+        said[microbatch] = planned_text(asked, {"global_batch" if microbatch else "batch": 8}, Carrier(link="nvlink"))
+    assert "params: {batch: 8," in said[0]
+    assert "microbatch= states parts" in said[0]
+    assert "params: {global_batch: 8, microbatch: 2, batch: microbatch," in said[2]
+    assert "in parts of microbatch=" in said[2]
+
+
 # --------------------------------------------------------------------------- stages
 def test_the_stage_with_the_head_is_the_busiest_of_equal_ones():
     """80 layers on 4 stages: 20 and the vocabulary on the last; its weights and the optimizer's are those of the rank."""
@@ -54,6 +114,16 @@ def test_a_stage_between_is_busiest_where_the_ends_hold_fewer_layers():
     assert steps["qkv_proj"].repeat == 8
     assert "lm_head" not in steps
     assert (steps["to_next_stage"].op.over, steps["to_next_stage"].op.ranks) == ("infiniband", 2)
+
+
+def test_a_hop_between_stages_over_one_link_is_a_share_sent_and_the_rest_gathered():
+    """No param is called pp: the file is of one stage."""
+    plan = Plan(tp=8, pp=4)
+    model, how, _ = load_model("llama-3-70b")
+    text = planned_text(Expansion(model=model, phase="train", how=how, plan=plan), {"global_batch": 4}, Carrier(link="nvlink"))
+    hop = {s.id: s.op for s in read_workload(Source("w.yaml", text)).steps if s.id in ("to_next_stage", "stage_gather")}
+    assert hop["to_next_stage"].size * 8 == hop["stage_gather"].size > 0
+    assert (hop["to_next_stage"].ranks, hop["stage_gather"].ranks) == (4, 8)
 
 
 def test_a_tied_head_on_another_stage_has_weights_of_its_own():
@@ -102,12 +172,13 @@ def test_a_switch_that_adds_is_said_to():
 
 
 def test_experts_of_other_nodes_are_reached_over_the_network():
-    """64 ranks: 7 of 8 copies leave the node."""
+    """64 ranks on 8 nodes: a row to each of 5.295 nodes that a token's 8 of 256 experts lie in, 7/8 of them others."""
     plan = Plan(ep=64, dp=64)
     found = {s.id: s.op for s in written("deepseek-v3", "decode", plan, {"global_batch": 64 * 32, "context": 128}).steps}
     legs = {i: op for i, op in found.items() if "latent_moe/dispatch" in i}
     assert [op.over for op in legs.values()] == ["nvlink", "infiniband"]
-    assert sum(op.sent_bytes() for op in legs.values() if op.over == "infiniband") == 32 * 8 * 7168 * 2 * 7 / 8
+    nodes = 8 * (1 - comb(224, 8) / comb(256, 8))
+    assert legs["latent_moe/dispatch/infiniband"].sent_bytes() == pytest.approx(32 * nodes * 7168 * 2 * 7 / 8, rel=1e-6)
 
 
 # --------------------------------------------------------------------------- the command
@@ -128,8 +199,8 @@ def test_import_under_a_plan(run, report, tmp_path):
         (["--cluster", "dgx-h100"], "add --plan"),
         (["--plan", "tp=8", "--cluster", "dgx-h100", "--link", "nvlink"], "exclude each other"),
         (
-            ["--plan", "dp=2", "--link", "nvlink", "--set", "batch=8"],
-            "'batch' is no param of a prefill workload; did you mean 'global_batch'",
+            ["--plan", "dp=2", "--link", "nvlink", "--set", "batch=8", "--set", "global_batch=8"],
+            "'batch' and 'global_batch' are one size, the sequences of a step on all devices together",
         ),
         (["--lora-targets", "o_proj"], "--lora-targets needs --lora-rank"),
         (["--attention", "flsh"], "did you mean 'flash'"),

@@ -71,6 +71,27 @@ def test_contradictions(name, change, said, written):
         load_model(written({**config, **change}))
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"hidden_size": "x"}, ["'hidden_size' must be a whole number"]),
+        ({"hidden_size": None}, ["lacks 'hidden_size'"]),
+        ({"num_attention_heads": 0, "num_key_value_heads": 2}, ["'num_attention_heads' must be a whole number"]),
+        ({"num_key_value_heads": -2}, ["'num_key_value_heads' must be a whole number"]),
+        ({"num_hidden_layers": 0, "layer_types": ["full_attention"] * 3}, ["'num_hidden_layers' must be a whole number"]),
+        ({"num_hidden_layers": 10**6, "layer_types": ["full_attention"] * 3}, ["1000000 layers"]),
+        ({"hidden_size": 66, "num_hidden_layers": 0}, ["'num_hidden_layers' must be", "hidden size 66 is not a multiple of 4 heads"]),
+    ],
+)
+def test_what_follows_from_an_unread_number_is_not_said(change, said, written):
+    """A number that is taken in the place of one that cannot be read makes no second message; what else is wrong is said."""
+    with pytest.raises(InputError) as found:
+        load_model(written({**LLAMA, "num_attention_heads": 4, **change}))
+    messages = [p.message for p in found.value.problems]
+    assert len(messages) == len(said)
+    assert all(any(part in message for message in messages) for part in said)
+
+
 def test_all_problems_at_once(written):
     """One run shows everything."""
     with pytest.raises(InputError) as found:

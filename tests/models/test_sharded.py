@@ -6,6 +6,7 @@ Independent of the expansion: FLOP of the unsplit model, weights by checkpoint n
 from __future__ import annotations
 
 import re
+from math import comb
 from typing import Any
 
 import numpy as np
@@ -13,16 +14,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from roofline.decide.costs import RateCoster
+from roofline.decide.evaluate import Evaluator, Subject
 from roofline.models.count import summary
 from roofline.models.expansion import Expansion, plan_names
+from roofline.models.memory import memory
 from roofline.models.sharded import layer_shares, outer_shares
-from roofline.models.steps import layers_of, outer_of, steps_of
 from roofline.models.training import COLLECTIVES
+from roofline.models.whole import layers_of, outer_of, steps_of
 from roofline.models.write import workload_text
+from roofline.plan.job import Job
 from roofline.plan.plan import Plan
+from roofline.spec.cluster import load_cluster
 from roofline.spec.model import load_model
 from roofline.spec.planned import Carrier, planned_text
-from roofline.spec.vectorised import operator_of, ops_of, repeat_of, value_of
+from roofline.spec.vectorised import LANGUAGE, operator_of, ops_of, repeat_of, value_of
 from tests.models.conftest import CONFIGS
 
 DENSE, MIXTURE, LATENT = "llama-3-70b", "mixtral-8x7b", "deepseek-v3"
@@ -135,6 +141,67 @@ def test_the_fullest_rank_of_experts_has_more():
     assert tensor_flop(expansion(MIXTURE, "train", skewed), names(skewed), "grouped_gemm") == 1.5 * tensor_flop(
         expansion(MIXTURE, "train", even), names(even), "grouped_gemm"
     )
+
+
+def test_the_fullest_rank_of_experts_takes_in_more_by_hand():
+    """DeepSeek-V3, 64 tokens to 8 of 256 experts, 7168 wide in bf16: 8 ranks hold 32 experts each, so that a token goes to
+    8 (1 - C(224, 8) / C(256, 8)) = 5.29 of them, 7/8 of it to others; 1.25 times that to the fullest, which sends as much back. Two ranks
+    that share each expert gather and scatter as many rows of their 128 tokens. No rank takes in more than each token once: 8 / 5.29."""
+    exp = expansion(LATENT, "decode", Plan(ep=8, dp=64, etp=2, imbalance=1.25))
+    found = {}
+    for load in (1.0, 1.25, 2.0):
+        known = names(Plan(ep=8, dp=64, etp=2, imbalance=load), "decode")
+        sparse = next(s for s in layers_of(exp) if "moe" in s.name)
+        found[load] = {s["id"]: operator_of(s, known).sent_bytes() for s in sparse.steps if s.get("axis") in ("ep", "etp")}
+    rows = 8 * (1 - comb(224, 8) / comb(256, 8))
+    assert rows == pytest.approx(5.2947, abs=1e-4)
+    one_way, gathered = 64 * rows * 7168 * 2 * 7 / 8, 2 * 64 * rows * 7168 * 2 / 2
+    each = {"dispatch": one_way, "experts_gather": gathered, "experts_scatter": gathered, "combine": one_way}
+    assert found[1.0] == pytest.approx(each)
+    assert found[1.25] == pytest.approx({name: 1.25 * size for name, size in each.items()})
+    assert found[2.0] == pytest.approx({name: 8 / rows * size for name, size in each.items()})
+
+
+def test_of_few_ranks_none_has_more_than_all():
+    """A single rank of experts has all tokens, whatever is said of the fullest of many; two of them at most twice the mean."""
+    for ep, load in ((1, 1.0), (2, 2.0), (8, 3.0)):
+        assert plan_names(Plan(ep=ep, dp=8, imbalance=3.0))["imbalance"] == load
+    alone, even = (expansion(MIXTURE, "train", Plan(dp=8, imbalance=i)) for i in (3.0, 1.0))
+    assert tensor_flop(alone, names(Plan(dp=8, imbalance=3.0)), "grouped_gemm") == tensor_flop(even, names(Plan(dp=8)), "grouped_gemm")
+
+
+def fullest_over_mean(experts: int, active: int, ep: int) -> float:
+    """Every token to the same experts, as many of them as there can be on the first rank: what that rank takes in over the mean."""
+    here = [sum(1 for e in range(active) if e // (experts // ep) == rank) for rank in range(ep)]
+    return max(here) / (sum(here) / ep)
+
+
+@pytest.mark.parametrize(("name", "experts", "active"), [(LATENT, 256, 8), (MIXTURE, 8, 2), (FILES[2], 16, 1), ("gpt-oss-20b", 32, 4)])
+@pytest.mark.parametrize("ep", [1, 2, 4, 8])
+def test_the_fullest_rank_has_no_more_than_different_experts_of_each_token(name, experts, active, ep):
+    """DeepSeek-V3 on 64 ranks: four experts on each, so that a token leaves half of its eight copies there, 32 times the mean."""
+    model = load_model(name)[0]
+    limit = plan_names(Plan(ep=ep, dp=8, imbalance=1000.0), model)["imbalance"]
+    assert limit == fullest_over_mean(experts, active, ep)
+    assert plan_names(Plan(ep=64, dp=64, imbalance=1000.0), load_model(LATENT)[0])["imbalance"] == fullest_over_mean(256, 8, 64) == 32
+    several = plan_names(Plan(ep=np.array([1.0, 8.0, 64.0]), dp=64, imbalance=1.5), model)["imbalance"]
+    assert several.tolist() == [1, 1.5, 1.5]
+
+
+def test_beyond_what_the_fullest_rank_can_have_nothing_changes():
+    """Mixtral's tokens go to two of eight experts: of eight ranks one has at most four times the mean, in a file, a plan and its memory."""
+    job = Job(phase="prefill", batch=8, seq=1024)
+    model, how, _ = load_model(MIXTURE)
+    cluster = load_cluster("dgx-h100")
+    for stated, same in ((8.0, True), (3.0, False)):
+        plans = [Plan(ep=8, dp=8, imbalance=i, microbatch=0) for i in (4.0, stated)]
+        texts = [planned_text(Expansion(model=model, phase="prefill", how=how, plan=p), {}, Carrier(link="nvlink")) for p in plans]
+        bodies = [text[text.index("params") :] for text in texts]
+        times = [
+            Evaluator(Subject(model=model, how=how, job=job, cluster=cluster), RateCoster(cluster.device)).evaluate(p).step_s for p in plans
+        ]
+        needed = [memory(model, how, job, p, LANGUAGE).needed for p in plans]
+        assert [a == b for a, b in (bodies, times, needed)] == [same] * 3
 
 
 @pytest.mark.parametrize("name", [*MODELS[:5], *FILES])
@@ -287,39 +354,68 @@ def test_outside_the_layers():
     plan = Plan(tp=8)
     exp, known = expansion(DENSE, "train", plan), names(plan)
     one = 2 * 16384 * 7 / 8  # an all-reduce of one byte a token
-    assert sent(exp, known, "tp", layer=False) == pytest.approx(one * (2 * 8192 * 2 + 3 * 4))
+    hop, hop_of_64 = (ways * tokens * 16384 * 7 / 8 for ways, tokens in ((2, 16384), (1, 64)))  # what stages of tp ranks gather
+    assert sent(exp, known, "tp", layer=False) == pytest.approx(one * (2 * 8192 * 2 + 3 * 4) + hop)
     assert sent(expansion(DENSE, "decode", plan), names(plan, "decode"), "tp", layer=False) == pytest.approx(
-        2 * 64 * 7 / 8 * 8192 * 2 + 64 * 128_256 * 2 * 7 / 8
+        2 * 64 * 7 / 8 * 8192 * 2 + 64 * 128_256 * 2 * 7 / 8 + hop_of_64
     )
 
 
 def test_stages_send_hidden_states_on_and_gradients_back():
-    """16 KiB a token each way; with sequence parallelism the share of a rank."""
-    for spread, tokens in ((False, 16384), (True, 2048)):
+    """16 KiB a token each way, of which a rank sends its share; where each has all tokens the next stage gathers those of the others."""
+    for spread, gathered in ((False, 2 * 16384 * 16384 * 7 / 8), (True, 0)):
         plan = Plan(tp=8, pp=4, sequence_parallel=spread)
-        assert sent(expansion(DENSE, "train", plan), names(plan), "pp", layer=False) == 2 * tokens * 16384
+        exp, known = expansion(DENSE, "train", plan), names(plan)
+        assert sent(exp, known, "pp", layer=False) == 2 * 2048 * 16384
+        hop = [s for s in outer_of(exp) if s["part"] == "boundary" and s["axis"] == "tp"]
+        assert sum(op.link_bytes()["tp"] for s in hop for op in ops_of(s, known)) == gathered
 
 
 def test_cached_keys_are_shared_and_answers_added_up():
-    """Decoding on 4 context ranks: a quarter of the keys each, and an all-reduce of fp32 outputs and their log-sums."""
+    """Decoding on 4 context ranks: a quarter of the keys each. Each rank has parts of the answers of 64 tokens and 8 heads, 128 wide: it
+    gathers an fp32 sum of each head and part from the others, and the scaled parts in bf16 are added up, 2 x 3/4 of them sent."""
     plan = Plan(tp=8, cp=4)
     exp, known = expansion(DENSE, "decode", plan), names(Plan(tp=8, cp=4), "decode")
     steps = {s["id"]: s for s in steps_of(exp)}
     assert operator_of(steps["attention"], known).kv_len == 1024
-    assert operator_of(steps["context_reduce"], known).size == 4 * 64 * 8 * 129
+    sums, answers = (operator_of(steps[i], known) for i in ("context_sums", "context_reduce"))
+    assert (sums.name, sums.size, sums.sent_bytes()) == ("all_gather", 4 * 64 * 8 * 4, 3 * 64 * 8 * 4)
+    assert (answers.name, answers.size, answers.sent_bytes()) == ("all_reduce", 64 * 8 * 128 * 2, 3 * 64 * 8 * 128)
+    ids = [s["id"] for s in steps_of(exp)]
+    assert ids.index("attention") < ids.index("context_sums") < ids.index("context_reduce") < ids.index("o_proj")
+
+
+def test_answers_of_a_latent_are_as_wide_as_it():
+    """DeepSeek-V3 decodes in the latent: 512 numbers for each of 128 heads, 16 on a rank, before they are brought back to 128."""
+    plan = Plan(tp=8, cp=4)
+    steps = {s["id"].split("/")[-1]: s for s in steps_of(expansion(LATENT, "decode", plan))}
+    assert operator_of(steps["context_reduce"], names(plan, "decode")).size == 64 * 16 * 512 * 2
+
+
+def test_parts_of_an_answer_merge_into_the_whole():
+    """What is exchanged is enough: parts scaled by the share of their sum of exponentials add up to attention over all keys."""
+    rng = np.random.default_rng(0)
+    scores, values = rng.normal(size=(3, 40)), rng.normal(size=(40, 8))
+    parts = [slice(0, 10), slice(10, 20), slice(20, 30), slice(30, 40)]
+    sums = np.stack([np.log(np.exp(scores[:, p]).sum(axis=1)) for p in parts])
+    answers = [np.exp(scores[:, p] - s[:, None]) @ values[p] for p, s in zip(parts, sums, strict=True)]
+    whole = np.log(np.exp(sums).sum(axis=0))
+    merged = sum(np.exp(s - whole)[:, None] * a for s, a in zip(sums, answers, strict=True))
+    assert merged == pytest.approx(np.exp(scores - whole[:, None]) @ values)
 
 
 # --------------------------------------------------------------------------- experts
 @settings(deadline=None, max_examples=30)
 @given(ep=st.sampled_from([1, 8, 64, 256]), dispatch=st.sampled_from([None, "fp8"]))
 def test_tokens_travel_to_their_experts_and_back(ep, dispatch):
-    """T k h e (n - 1) / n each way, DeepSeek-V3: 8 of 256 experts, 7168 wide; fp8 halves the way there."""
+    """T d h e (n - 1) / n each way, DeepSeek-V3: 8 of 256 experts, on d different ranks, 7168 wide; fp8 halves the way there."""
     plan = Plan(ep=ep, dp=256)
     exp, known = expansion(LATENT, "decode", plan, dispatch_dtype=dispatch), names(plan, "decode")
     sparse = next(s for s in layers_of(exp) if "moe" in s.name)
     moved = {s["id"]: operator_of(s, known).sent_bytes() for s in sparse.steps if s.get("axis") == "ep"}
-    one_way = 64 * 8 * 7168 * 2 * (ep - 1) / ep
-    assert moved == {"dispatch": one_way / (2 if dispatch else 1), "combine": one_way}
+    ranks = ep * (1 - comb(256 - 256 // ep, 8) / comb(256, 8))
+    one_way = 64 * ranks * 7168 * 2 * (ep - 1) / ep
+    assert moved == pytest.approx({"dispatch": one_way / (2 if dispatch else 1), "combine": one_way})
 
 
 @settings(deadline=None, max_examples=20)

@@ -228,11 +228,9 @@ def test_clip_texts_are_as_long_as_its_positions():
 @pytest.mark.parametrize(
     ("name", "phase", "options", "said"),
     [
-        (GEMMA, "prefill", {"images": True, "plan": Plan(tp=2)}, "images are described on one device"),
         (GEMMA, "prefill", {"images": True, "cached": True}, "images behind a cached prefix"),
         (GEMMA, "decode", {"images": True}, "images are of a prefill"),
-        (GEMMA, "train", {"images": True}, "images are of a prefill"),
-        (GEMMA, "encode", {"plan": Plan(tp=2)}, "encode is described on one device"),
+        (GEMMA, "train", {"images": True}, "the images of a training step are not described: whether"),
         ("llama-4-scout-17b-16e-instruct", "prefill", {"images": True}, "'llama4' has no vision tower in its configuration"),
         ("llama-3-8b", "encode", {}, "'llama' has no encoder beside its layers"),
         (CLIP, "prefill", {"plan": Plan(tp=2)}, "'clip' has two towers"),
@@ -288,11 +286,11 @@ def test_an_image_for_a_model_without_eyes(run):
 
 
 def test_a_search_does_not_forget_the_images(run, tmp_path):
-    """It has no steps for them, and says so at the phase."""
+    """A file's images are part of its job."""
     (tmp_path / "m.json").write_text((CONFIGS / f"{QWEN25}.json").read_text(encoding="utf-8"), encoding="utf-8")
     (tmp_path / "w.yaml").write_text("schema: 1\nmodel: m.json\nphase: prefill\nparams: {images: 2}\n", encoding="utf-8")
-    result = run("search", str(tmp_path / "w.yaml"), "--cluster", "dgx-h100", "--devices", "8", code=2)
-    assert "w.yaml:3:8: images are described on one device" in result.stderr
+    words = ("--cluster", "dgx-h100", "--devices", "8", "--set", "batch=8", "--format", "json")
+    assert json.loads(run("search", str(tmp_path / "w.yaml"), *words).stdout)["job"]["images"] == 2
 
 
 def test_from_a_workload_with_images_to_a_report(report, tmp_path):

@@ -10,14 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from roofline.plan import pipeline
+from roofline.plan.job import Job
 from roofline.plan.pipeline import (
     Passes,
     boundaries,
     boundary_bytes,
     bubble_fraction,
     bubble_s,
+    idle_fraction,
     in_flight,
     layers_of_stages,
+    microbatch,
     microbatches,
     weight_copies,
 )
@@ -72,6 +76,32 @@ def test_llama_3_takes_a_layer_each_from_the_first_and_the_last_stage() -> None:
     assert layers_of_stages(Plan(pp=16, virtual=8, uneven=True), 126) == (7, 8, 7)
     assert layers_of_stages(Plan(pp=4), 32) == (8, 8, 8)
     assert layers_of_stages(Plan(pp=4, uneven=True), 31) == (7, 8, 8)
+
+
+@pytest.mark.parametrize(
+    ("phase", "stated", "size", "idle"),
+    [
+        ("prefill", 4, 4, 3 / 4),  # four parts of four over four stages: 4 + 3 turns, of which 4 are work
+        ("prefill", 1, 1, 3 / 16),
+        ("prefill", 0, 1, 3 / 16),  # left open, to whoever looks for the quickest
+        ("decode", 1, 4, 0),
+        ("mixed", 1, 4, 0),
+    ],
+)
+def test_the_microbatch_of_a_serving_step(phase: str, stated: int, size: int, idle: float) -> None:
+    """Sixteen sequences a replica."""
+    plan, job = Plan(pp=4, dp=2, microbatch=stated), Job(phase=phase, batch=32, chunk=4096)
+    assert microbatch(plan, job) == size
+    assert idle_fraction(plan, job) == idle
+    assert microbatch(Plan(dp=2, microbatch=stated), job) == 16  # without stages all of them at once
+    assert idle_fraction(Plan(dp=2), job) == 0
+    assert pipeline.chunk(plan, job) == 4096 / 8
+
+
+def test_a_token_of_fewer_sequences_than_stages_leaves_stages_idle() -> None:
+    """Two sequences on four stages: a round is four passes, and each stage works for two of them."""
+    assert idle_fraction(Plan(pp=4), Job(phase="decode", batch=2)) == (4 - 2) / 2
+    assert idle_fraction(Plan(pp=4), Job(phase="train", batch=8)) == bubble_fraction(Plan(pp=4), 8)
 
 
 # --------------------------------------------------------------------------- an independent count

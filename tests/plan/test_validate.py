@@ -17,7 +17,12 @@ from roofline.plan.validate import RULES, Case, Shape, problems, verdicts
 BIG = Shape(layers=126, heads=128, kv_heads=8)
 EXPERTS = Shape(layers=32, heads=32, kv_heads=8, experts=8, width=14336)
 TRAIN = Job(phase="train", batch=2048, seq=8192)
+FILL, STEP = Job(phase="prefill", batch=64, seq=8192), Job(phase="decode", batch=64, context=8192)
+BOTH = Job(phase="mixed", batch=64, context=8192, chunk=512)
 GOOD = Plan(tp=8, pp=16, dp=64, uneven=True)
+
+
+STRADDLE = (Plan(tp=6, dp=4), Plan(tp=6), Plan(tp=4, dp=4))
 
 
 def broken(plan: Plan, shape: Shape = BIG, job: Job = TRAIN, **rest: Any) -> dict[str, str]:
@@ -74,6 +79,24 @@ def test_the_product_names_each_degree_and_what_would_fill_the_devices() -> None
         (Plan(dp=16, ep=16), EXPERTS, TRAIN, "experts by ep", "8 experts do not divide by ep 16"),
         (Plan(dp=2, ep=2), BIG, TRAIN, "experts by ep", "the model has no experts to spread"),
         (Plan(tp=0), BIG, TRAIN, "a degree below 1", "at least 1"),
+        (Plan(pp=2, dp=2, microbatch=3), BIG, FILL, "batch by dp x microbatch", "a batch of 64 does not divide by dp 2 x microbatch 3 = 6"),
+        (Plan(microbatch=2), BIG, FILL, "microbatch where a step has none", "microbatch 2 needs pp > 1 in prefill"),
+        (
+            Plan(pp=2, microbatch=2),
+            BIG,
+            STEP,
+            "microbatch where a step has none",
+            "a decode step goes in as many parts as there are stages",
+        ),
+        (Plan(pp=2, schedule="dualpipe"), BIG, FILL, "a schedule of training", "schedule=dualpipe is of training"),
+        (Plan(cp=2), BIG, BOTH, "a mixed step under cp", "cp 2 of a mixed step"),
+        (
+            Plan(pp=6),
+            BIG,
+            BOTH,
+            "batch and chunk of a mixed step by dp x pp",
+            "batch 64 and chunk 512 of a mixed step: no multiple of dp 1 x pp 6 = 6",
+        ),
     ],
 )
 def test_each_rule_has_a_plan_that_breaks_it(plan: Plan, shape: Shape, job: Job, reason: str, part: str) -> None:
@@ -100,6 +123,24 @@ def test_tp_beyond_a_node_is_a_warning_and_no_error() -> None:
     assert found.message == "tp 16 reaches beyond a node of 8: its exchanges take the slower network"
 
 
+def test_tp_that_does_not_divide_a_node_is_a_warning_where_a_group_straddles() -> None:
+    """Of four groups of 6 on nodes of 8 two do; a single one, and those of 4, do not."""
+    shape = Shape(layers=4, heads=24, kv_heads=24)
+    reasons = {plan: [p.message for p in problems(Case(plan=plan, job=TRAIN, shape=shape, node_ranks=8))] for plan in STRADDLE}
+    assert [len(said) for said in reasons.values()] == [1, 0, 0]
+    assert reasons[STRADDLE[0]][0].startswith("tp 6 does not divide a node of 8")
+
+
+@pytest.mark.parametrize("job", [FILL, STEP, BOTH])
+def test_serving_in_stages_breaks_no_rule(job: Job) -> None:
+    parts = 4 if job.phase == "prefill" else 1
+    assert broken(Plan(tp=8, pp=2, dp=4, microbatch=parts), BIG, job) == {}
+    if job.phase == "prefill":
+        assert broken(Plan(pp=2, dp=4, microbatch=0), BIG, job) == {}
+    else:  # one that somebody wrote is none of the step's, and is not passed over in silence
+        assert "microbatch 1 is of training and prefill" in broken(Plan(pp=2), BIG, job, stated=True)["microbatch where a step has none"]
+
+
 def test_all_that_is_wrong_is_said_at_once() -> None:
     assert len(broken(Plan(tp=48, pp=50, dp=3, virtual=2), devices=8)) >= 5
 
@@ -114,16 +155,17 @@ degree = st.sampled_from([1, 2, 3, 4, 6, 8, 16])
     parallel=st.booleans(),
     uneven=st.booleans(),
     shape=st.sampled_from([BIG, EXPERTS]),
+    job=st.sampled_from([TRAIN, FILL, STEP, BOTH]),
 )
 def test_a_mask_says_of_each_plan_what_its_own_verdict_says(
-    rows: list[tuple[int, ...]], schedule: str, context: str, parallel: bool, uneven: bool, shape: Shape
+    rows: list[tuple[int, ...]], schedule: str, context: str, parallel: bool, uneven: bool, shape: Shape, job: Job
 ) -> None:
-    names = ("tp", "cp", "pp", "dp", "ep", "virtual")
+    names = ("tp", "cp", "pp", "dp", "ep", "microbatch" if job is FILL else "virtual")
     words: dict[str, Any] = {"schedule": schedule, "context_kind": context, "sequence_parallel": parallel, "uneven": uneven}
     many: dict[str, Any] = {name: np.array([r[i] for r in rows], dtype=np.float64) for i, name in enumerate(names)}
     masks = {
-        reason: np.broadcast_to(holds, len(rows)) for reason, holds in verdicts(Case(plan=Plan(**many, **words), job=TRAIN, shape=shape))
+        reason: np.broadcast_to(holds, len(rows)) for reason, holds in verdicts(Case(plan=Plan(**many, **words), job=job, shape=shape))
     }
     for at, row in enumerate(rows):
-        one = broken(Plan(**dict(zip(names, row, strict=True)), **words), shape)
+        one = broken(Plan(**dict(zip(names, row, strict=True)), **words), shape, job)
         assert {reason for reason, mask in masks.items() if not mask[at]} == set(one)

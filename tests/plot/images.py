@@ -8,8 +8,8 @@ from tempfile import TemporaryDirectory
 from typer.testing import CliRunner
 
 from roofline.cli.app import app
+from roofline.report.load import load
 from roofline.report.plot.curves import curves
-from roofline.report.plot.load import load
 from roofline.report.plot.roofline import roofline
 from roofline.report.plot.stages import stages_of
 from roofline.report.plot.waterfall import waterfall

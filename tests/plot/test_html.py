@@ -23,8 +23,8 @@ from roofline.report.html.page import island
 from roofline.report.html.report_page import report_page
 from roofline.report.html.table import order
 from roofline.report.html.whatif import shares_of
+from roofline.report.load import load
 from roofline.report.model import Notice, Report
-from roofline.report.plot.load import load
 from roofline.report.store import load_report
 from tests.plot.box import estimate, measured, report, row
 from tests.plot.conftest import INGEST, SEARCH, SWEEP, Made

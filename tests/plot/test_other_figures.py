@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from roofline.errors import UsageError
+from roofline.report.load import load
 from roofline.report.plot.curves import axis_of, curves, curves_of
 from roofline.report.plot.front import front
-from roofline.report.plot.load import load
 from roofline.report.plot.svg import Drawing
 from roofline.report.plot.timeline import timeline
 from roofline.report.search import Ranked, SearchReport

@@ -7,13 +7,13 @@ from typing import Any
 from roofline.dataflow.account import account, device_of
 from roofline.numeric import scalar
 from roofline.ops.attention import Attention
-from roofline.ops.attention_tile import smem_footprint
 from roofline.ops.base import Op
 from roofline.ops.gemm import Gemm
 from roofline.ops.softmax import Softmax
-from roofline.predict.tile import tile_cycles
+from roofline.report.single import tile_of
 from roofline.spec.dataflow import load_dataflow
 from roofline.spec.hardware import load_hardware
+from roofline.workload.workload import Step
 from tests.published.devices import bound_of, bound_s, device, rate, work
 from tests.published.facts import Fact, computes
 
@@ -23,7 +23,6 @@ TOKENS, HIDDEN = 16384, 2048
 FIGURE_2: dict[str, Any] = {"batch": 64, "heads": 16, "q_len": 1024, "kv_len": 1024, "head_dim": 64, "dtype": "fp16"}
 """The shape of FlashAttention's figure 2; its reference runs passes for the mask and for dropout."""
 
-BYTES = 2
 ROUNDS = 1024
 """A length at which to count what grows with the length and with its square."""
 
@@ -204,9 +203,11 @@ def utilisation(fact: Fact) -> float:
 @computes("fa3-fwd-smem-128", "fa3-bwd-smem-128")
 def tile_footprint(fact: Fact) -> float:
     """Shared memory of a block."""
-    given = fact.inputs
-    direction, stages = ("forward", given["stages"]) if "stages" in given else ("backward", given["dO_stages"])
-    return smem_footprint(given["tile_m"], given["tile_n"], given["hdim"], given["hdim"], BYTES, direction, stages)
+    given, hopper = fact.inputs, device_of(load_hardware("h100-sxm"), "bf16")
+    name, own = ("flash2", {"stages": given["stages"]}) if "stages" in given else ("backward", {"do_stages": given["dO_stages"]})
+    settings = {"head_dim": given["hdim"], "tile_m": given["tile_m"], "tile_n": given["tile_n"], **own}
+    found = account(load_dataflow(f"attention:{name}", [f"{k}={v}" for k, v in settings.items()], hopper.names), hopper)
+    return float(scalar(max(k.room.smem_bytes for k in found.kernels)))
 
 
 @computes("fa3-bwd-regs-128")
@@ -224,6 +225,6 @@ def cycles_of_a_step(fact: Fact) -> float:
     _, way, resource = fact.id.split("-")
     m, n, width = fact.inputs["M"], fact.inputs["N"], fact.inputs.get("D", 128)
     op = Attention(batch=1, heads=1, q_len=4096, kv_len=4096, head_dim=width, dtype="bf16", tile_m=m, tile_n=n)
-    step = tile_cycles(op, {"fwd": "forward", "bwd": "backward"}[way], load_hardware("b200-sxm"))
-    assert step is not None
-    return step.cycles[{"exp": "sfu", "mma": "tensor", "smem": "smem"}[resource]]
+    found = tile_of(Step(id="a", op=op, direction={"fwd": "forward", "bwd": "backward"}[way]), load_hardware("b200-sxm"))
+    assert found is not None
+    return float(scalar(found[0].time.steps[-1].cycles[{"exp": "sfu", "mma": "tensor", "smem": "smem"}[resource]]))

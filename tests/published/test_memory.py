@@ -23,7 +23,7 @@ from roofline.models.steps import layers_of
 from roofline.numeric import scalar
 from roofline.plan.job import Job
 from roofline.plan.plan import Plan
-from roofline.spec.vectorised import operator_of, ops_of, repeat_of
+from roofline.spec.vectorised import LANGUAGE, operator_of, ops_of, repeat_of
 
 FILE = Path(__file__).parent.parent / "data" / "published" / "memory.yaml"
 FACTS: dict[str, dict[str, Any]] = {fact["id"]: fact for fact in yaml.safe_load(FILE.read_text(encoding="utf-8"))["facts"]}
@@ -97,7 +97,7 @@ def outputs_of_stages(fact: dict[str, Any]) -> float:
     given = fact["inputs"]
     model = Gpt(given["h"], 128, given["s"], layers=given["p"]).model()
     job = Job(phase="train", batch=given["b"] * 3 * given["p"], seq=given["s"])
-    return scalar(memory(model, None, job, Plan(pp=given["p"], microbatch=given["b"], recompute="full"), operator_of).activations)
+    return scalar(memory(model, None, job, Plan(pp=given["p"], microbatch=given["b"], recompute="full"), LANGUAGE).activations)
 
 
 def combined(fact: dict[str, Any]) -> float:

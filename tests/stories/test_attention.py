@@ -65,3 +65,10 @@ def test_backward_on_a_b200_binds_at_shared_memory_with_77_percent_of_the_tensor
 
 def test_forward_on_a_b200_ties_products_and_exponentials(run: Any) -> None:
     assert "tensor 1024, sfu 1024, smem 768: tensor and sfu tie" in run(*TILE, "-H", "b200-sxm").stdout
+
+
+def test_backward_on_a_hopper_reads_right_operands_once_for_each_64_rows(run: Any) -> None:
+    """39.6 B a score of 80 x 128, as FlashAttention 3's tuning notes have it, at 128 B a cycle."""
+    said = run(*TILE[:-2], "tile_m=80", "tile_n=128", "pass=backward", "-H", "h100-sxm").stdout
+    assert "80x128 tile step, cycles per SM: tensor 3200, sfu 640, smem 3168: tensor binds" in said
+    assert "shared memory 204.0 KiB" in said

@@ -117,6 +117,15 @@ class TestExperts:
         crossing = [[leg["sent_bytes"] for leg in found["legs"] if leg["tier"] == "infiniband"] for found in (free, limited)]
         assert crossing[1] == [half / 2 for half in crossing[0]]
 
+    def test_the_fullest_rank_sets_the_pace(self, report: Any, run: Any) -> None:
+        """A quarter more to it is a quarter longer: 151.2 us; over rails the ports of its node share that."""
+        found = report(*EP, "--imbalance", "1.25", "--bandwidth", "50 GB/s", "-H", "h100-sxm")
+        assert found["exchange_s"] == pytest.approx(1.25 * 120.96e-6)
+        even, loaded = (report(*EP, "--ranks", "64", *more, "-H", "dgx-h100")["legs"] for more in ((), ("--imbalance", "1.25")))
+        assert [b["sent_bytes"] / a["sent_bytes"] for a, b in zip(even, loaded, strict=True)] == pytest.approx([1.25, 1] * 2)
+        said = run(*EP, "--imbalance", "1.25", "--bandwidth", "50 GB/s", "-H", "h100-sxm").stdout
+        assert "x 7,000 elements x 1.25 on the fullest rank: 151.2" in said
+
     def test_a_single_rank_sends_nothing(self, report: Any, run: Any) -> None:
         found = report(*EP, "--ranks", "1", "-H", "dgx-h100")
         assert (found["exchange_s"], found["legs"], found["tokens_per_s_per_user"]) == (0, [], None)
@@ -129,6 +138,7 @@ class TestRefusals:
         [
             ((*TP, "h100-sxm"), "is a device without a network: say --link or --bandwidth, or name a cluster"),
             ((*TP, "h100-sxm", "--link", "nvlnk"), "did you mean 'nvlink'"),
+            ((*EP, "-H", "dgx-h100", "--ranks", "2", "--imbalance", "3"), "the fullest of 2 ranks has at most 2 times the mean"),
             ((*TP, "dgx-h10"), "did you mean 'dgx-h100'"),
             ((*TP, "h100-sxm", "--link", "nvlink", "--bandwidth", "1 GB/s"), "give one of them"),
             ((*TP, "h100-sxm", "--bandwidth", "50"), "has no unit"),

@@ -76,4 +76,4 @@ def test_the_first_line_answers(run: Any) -> None:
     assert first.startswith("llama-3.1-405b on 8,192 x h100-sxm: step at least ")
     assert "; MFU at most " in first
     assert "; DOES NOT FIT, " in first
-    assert first.endswith("compute (tensor) binds 55.4 %, next bubble.")
+    assert first.endswith("compute (tensor) binds 56.2 %, next bubble.")

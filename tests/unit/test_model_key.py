@@ -108,10 +108,12 @@ def test_another_dtype_is_that_of_every_byte():
 
 
 def test_a_cluster_brings_its_device():
-    """Unless another is named."""
+    """Which may be named, and no other: the exchanges would be of one machine and the times of another."""
     text = HEAD + "phase: decode\nplan: tp=2\ncluster: dgx-h200\n"
     assert read(text).hardware == "dgx-h200"
-    assert read(text + "hardware: b200-sxm\n").hardware == "b200-sxm"
+    assert read(text + "hardware: h200-sxm\n").hardware == "h200-sxm"
+    with pytest.raises(InputError, match="6:11: hardware 'b200-sxm' is not of cluster dgx-h200, whose devices are h200-sxm"):
+        read(text + "hardware: b200-sxm\n")
 
 
 def test_a_dtype_that_is_none_is_refused_where_it_stands():
@@ -147,6 +149,8 @@ def test_an_override_that_does_not_fit_is_refused_at_itself(overrides):
         ("phase: decode\nparams: {seq: 8}\n", "4:10: a decode step of this model has no param 'seq'; known: batch, context"),
         ("phase: decode\nparams: {batch: 2 * 3}\n", "4:17: batch: .* beside a model params are numbers"),
         ("phase: decode\nparams: {batch: 0}\n", "4:17: batch: 0 is out of range"),
+        ("phase: prefill\nparams: {cached: -1}\n", "4:18: cached: -1 is out of range: from 0"),
+        ("phase: decode\nkv_dtype: bool\n", "4:11: bool has no place here: a format is one of fp32, bf16"),
         ("phase: decode\nplan: tp=3\nlink: nvlink\n", "4:7: 32 heads do not divide by tp 3"),
         ("phase: decode\nplan: {tp: 3}\nlink: nvlink\n", "4:12: 32 heads do not divide by tp 3"),
         ("phase: decode\nplan: tp=8\n", "nothing carries the collective 'embedding_reduce': name a cluster"),
@@ -155,10 +159,10 @@ def test_an_override_that_does_not_fit_is_refused_at_itself(overrides):
         ("phase: decode\nplan: tp=8\ncluster: ./c.yaml\n", "5:10: unknown cluster './c.yaml'"),
         ("phase: decode\nplan: tp=8\ncluster: dgx-h100\nlink: nvlink\n", "6:1: 'cluster' and 'link' exclude each other"),
         ("phase: train\ntrainable: lora\n", "4:12: trainable: lora needs 'lora_rank'"),
-        ("phase: train\nlora_rank: 8\n", "lora_rank and lora_targets are of 'trainable: lora'"),
+        ("phase: train\nlora_rank: 8\n", "4:1: lora_rank and lora_targets are of 'trainable: lora'"),
         ("phase: decode\nmtp: true\ndraft: 1\n", "'llama-3-8b' has no modules that guess further tokens"),
         ("phase: train\nplan: dp=3\nlink: nvlink\nparams: {global_batch: 8}\n", "global_batch|batch"),
-        ("phase: mixed\nplan: dp=2\nlink: nvlink\n", "only tp and ep may be above 1"),
+        ("phase: mixed\nplan: cp=2\nlink: nvlink\n", "4:7: cp 2 of a mixed step: how ranks share"),
     ],
 )
 def test_refused_at_its_place(text, said):

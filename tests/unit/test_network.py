@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roofline.errors import RooflineError, UsageError
 from roofline.hardware.cluster import Cluster, Tier
 from roofline.hardware.profile import Absent, Figure, Value
+from roofline.numeric import divisors
 from roofline.ops.launched import Transfer
 from roofline.plan.network import KINDS, Leg, bound_s, collective, leg_bound_s, leg_time_s, missing_latency, serial_s, time_s
-from roofline.plan.plan import Group, Plan, groups
+from roofline.plan.placement import Group, Lie
+from roofline.plan.plan import Plan, groups
 from roofline.spec.hardware import load_hardware
 
 H100 = load_hardware("h100-sxm")
@@ -116,6 +119,48 @@ def test_copies_cross_to_a_limited_number_of_nodes() -> None:
     assert sent("all_to_all", 8e6, group, copies=2, node_limit=4) == sent("all_to_all", 8e6, group)
 
 
+def test_the_fullest_rank_takes_in_more_by_hand() -> None:
+    """1 MB of each of 64 ranks in the mean, and twice that to rank 0: 2 MB x 7/8 pass inside to it. Over rails its node's 8 ports take
+    in for all 8 ranks, of whose others nothing is known: at least the mean, 7/8 MB a port, and with 16 times the mean at least 2 x 7/8.
+    Over a fat tree its own port takes in 2 x 7/8 MB, and inside come the 2 x 7/64 MB of its own node's ranks."""
+    group = Group(size=64, stride=1)
+    assert sent("all_to_all", 2e6, group, imbalance=2) == {"inside": 2e6 * 7 / 8, "between": 1e6 * 7 / 8}
+    assert sent("all_to_all", 16e6, group, imbalance=16) == {"inside": 16e6 * 7 / 8, "between": 2e6 * 7 / 8}
+    straight = cluster(INSIDE, replace(BETWEEN, topology="fat_tree"))
+    assert sent("all_to_all", 2e6, group, straight, imbalance=2) == {"inside": 2e6 * 7 / 64, "between": 2e6 * 7 / 8}
+
+
+def test_where_the_others_have_the_same_the_node_of_the_fullest_rank_takes_in_more_by_hand() -> None:
+    """1 MB of each of 64 ranks in the mean, 8 MB to rank 0 and (64 - 8) / 63 = 8/9 MB to each other: the ports of its node take in for
+    (8 + 7 x 8/9) / 8 = 16/9 MB each, where at least 1 MB is sure. A group within a node has no ports to the outside."""
+    group = Group(size=64, stride=1)
+    assert sent("all_to_all", 8e6, group, imbalance=8)["between"] == 1e6 * 7 / 8
+    found = sent("all_to_all", 8e6, group, imbalance=8, least=False)
+    assert found["inside"] == 8e6 * 7 / 8
+    assert found["between"] == pytest.approx(16 / 9 * 1e6 * 7 / 8)
+    assert sent("all_to_all", 8e6, Group(size=8, stride=1), imbalance=8, least=False) == {"inside": 8e6 * 7 / 8}
+
+
+@pytest.mark.parametrize("size", [8, 16, 24, 64, 512])
+def test_what_a_node_takes_in_is_never_below_the_least_and_meets_it_at_both_ends(size: int) -> None:
+    """Evenly loaded, and where one rank has all, there is nothing to choose."""
+    for imbalance in (1, 1.5, size / 3, size):
+        least, same = (bound_s(collective("all_to_all", imbalance * 1e6, Group(size=size, stride=1), TWO, imbalance=imbalance, least=sure))
+                       for sure in (True, False))  # fmt: skip
+        assert same >= least * (1 - 1e-12)
+        if imbalance in (1, size):
+            assert same == pytest.approx(least, rel=1e-12)
+
+
+def test_on_a_ring_only_what_ends_at_the_fullest_rank_is_more() -> None:
+    """4 ranks: a share passes one link on average, to whatever rank it goes; what ends at one with 3 times the mean is 3 x 3/4 of it."""
+    ring = cluster(tier("ring", 4, 100e9, None, "ring"))
+    group = Group(size=4, stride=1)
+    assert sent("all_to_all", 1e6, group, ring) == {"ring": 1e6}
+    assert sent("all_to_all", 1.2e6, group, ring, imbalance=1.2) == {"ring": 1e6}
+    assert sent("all_to_all", 3e6, group, ring, imbalance=3) == {"ring": 3e6 * 3 / 4}
+
+
 def test_stages_send_over_the_tier_that_their_slowest_pair_needs() -> None:
     """Stages of 4 devices: two in a node, so that every second pair crosses."""
     (inside,) = collective("send_recv", 1e6, Group(size=2, stride=4), TWO)
@@ -163,6 +208,42 @@ def test_shares_on_a_ring_pass_the_ranks_that_are_counted(ranks: int) -> None:
     assert sent("all_to_all", ranks, Group(size=ranks, stride=1), ring)["ring"] == pytest.approx(hops / ranks)
 
 
+def received(loads: list[float], inside: int, *, rails: bool) -> tuple[float, float]:
+    """Bytes that the busiest port takes in, inside and between, where rank r gets loads[r] of every rank's array: pair by pair.
+
+    Over rails what comes from another node arrives at the rank of the sender's number and is passed on inside, all rails evenly.
+    """
+    ranks = len(loads)
+    within, between = [0.0] * ranks, [0.0] * ranks
+    for source, target in product(range(ranks), range(ranks)):
+        share = loads[target] / ranks
+        if source == target:
+            continue
+        if source // inside == target // inside:
+            within[target] += share
+        elif not rails:
+            between[target] += share
+        else:
+            port = target // inside * inside + source % inside
+            between[port] += share
+            within[target] += share if port != target else 0.0
+    return max(within), max(between)
+
+
+@given(st.lists(st.integers(0, 9), min_size=16, max_size=16).filter(any), st.booleans())
+def test_no_loads_of_ranks_beat_the_exchange_of_their_fullest(parts: list[int], rails: bool) -> None:
+    """Two nodes of 8: whatever the loads, the busiest port of each tier takes in at least what is counted, and all of it inside."""
+    loads = [16 * p / sum(parts) for p in parts]
+    fullest = max(loads)
+    over = cluster(INSIDE, replace(BETWEEN, topology="rail" if rails else "fat_tree"))
+    found = sent("all_to_all", 1e6 * fullest, Group(size=16, stride=1), over, imbalance=fullest)
+    within, between = (1e6 * n for n in received(loads, 8, rails=rails))
+    assert found["inside"] == pytest.approx(within, abs=2)
+    assert found["between"] <= between + 2
+    if not rails:
+        assert found["between"] == pytest.approx(between, abs=2)
+
+
 def nested_sends(nodes: int, inside: int) -> tuple[int, int]:
     """Chunks that a rank sends inside and between in an all-reduce by reduce-scatter, all-reduce and all-gather, message by message."""
     chunks = nodes * inside
@@ -200,34 +281,100 @@ def test_an_all_reduce_sends_what_messages_count(nodes: int, inside: int) -> Non
     assert (found.get("inside", 0), found.get("between", 0)) == nested_sends(nodes, inside)
 
 
-def members_of(plan: Plan, axis: str) -> list[int]:
-    """The devices of the group of device 0 along ``axis``, from coordinates in the plan's order."""
+def all_members(plan: Plan, axis: str) -> list[list[int]]:
+    """The devices of every group along ``axis``, from the coordinates of each device in the plan's order."""
     order = plan.order.split("-")
     sizes = [int(getattr(plan, a)) for a in order]
     devices = [dict(zip(order, c[::-1], strict=True)) for c in product(*(range(s) for s in reversed(sizes)))]
-    stage = [i for i, d in enumerate(devices) if d["pp"] == 0]
-    if axis == "data":
-        return [i for i in stage if devices[i]["tp"] == 0]
-    if axis in order:
-        return [i for i, d in enumerate(devices) if all(d[a] == 0 for a in order if a != axis)]
-    first = int(plan.ep * plan.etp)
-    return {"etp": stage[: int(plan.etp)], "ep": stage[: first : int(plan.etp)], "expert_data": stage[::first]}[axis]
+    found: dict[tuple[int, ...], list[int]] = {}
+    within = {"etp": (1, plan.etp), "ep": (plan.etp, plan.ep * plan.etp), "expert_data": (plan.ep * plan.etp, plan.tp * plan.cp * plan.dp)}
+    places = dict.fromkeys(range(int(plan.pp)), 0)
+    for i, d in enumerate(devices):
+        at = places[d["pp"]]  # its number on its stage
+        places[d["pp"]] += 1
+        if axis == "data":
+            key = (d["pp"], d["tp"])
+        elif axis in order:
+            key = tuple(d[a] for a in order if a != axis)
+        else:
+            stride, block = (int(n) for n in within[axis])
+            key = (d["pp"], at // block, at % stride)
+        found.setdefault(key, []).append(i)
+    return list(found.values())
 
 
-POWERS = st.sampled_from([1, 2, 4, 8])
+def in_domains(members: list[int], ranks: int) -> list[int]:
+    """How many of them each domain holds."""
+    return list(Counter(m // ranks for m in members).values())
 
 
-@given(tp=POWERS, cp=POWERS, pp=POWERS, dp=POWERS, ep=POWERS, etp=POWERS, order=st.sampled_from(["tp-cp-pp-dp", "tp-cp-dp-pp"]))
-def test_groups_lie_where_their_devices_do(tp: int, cp: int, pp: int, dp: int, ep: int, etp: int, order: str) -> None:
-    """Devices in order, one by one: who is in the group, and how many of them in the first node or pod."""
-    if tp * cp * dp % (ep * etp):
+DEGREE = st.sampled_from([1, 2, 3, 4, 5, 6, 8])
+ORDER = st.sampled_from(["tp-cp-pp-dp", "tp-cp-dp-pp"])
+
+
+@settings(max_examples=150, deadline=None)
+@given(tp=DEGREE, cp=DEGREE, pp=DEGREE, dp=DEGREE, order=ORDER, data=st.data())
+def test_groups_lie_where_their_devices_do(tp: int, cp: int, pp: int, dp: int, order: str, data: st.DataObject) -> None:
+    """Every device, every group, every node or pod: the most and the fewest members in one, and how many of them a group needs."""
+    if tp * cp * pp * dp > 600:
         return
-    plan = Plan(tp=tp, cp=cp, pp=pp, dp=dp, ep=ep, etp=etp, order=order)
+    several = data.draw(st.sampled_from(divisors(tp * cp * dp)))
+    etp = data.draw(st.sampled_from(divisors(several)))
+    plan = Plan(tp=tp, cp=cp, pp=pp, dp=dp, ep=several // etp, etp=etp, order=order)
     for axis, group in groups(plan).items():
-        members = members_of(plan, axis)
-        assert group.size == len(members), axis
-        for ranks in (2, 8, 64, 512):
-            assert group.within(ranks) == sum(m < ranks for m in members), (axis, ranks)
+        every = all_members(plan, axis)
+        assert {len(members) for members in every} == {group.size}, axis
+        for ranks in (2, 6, 8, 36, 64):
+            held, lie = [in_domains(members, ranks) for members in every], group.lie(ranks)
+            assert (lie.most, lie.fewest, lie.domains) == (max(map(max, held)), min(map(min, held)), max(map(len, held))), (axis, ranks)
+
+
+def test_groups_of_six_on_nodes_of_eight_by_hand() -> None:
+    """Four groups: 6, 2 and 4, 4 and 2, 6. One gathers 12 MB: the two on a node alone receive 8 MB over two ports, 4 MB each, and inside
+    a whole group sends 10 MB. To a sum the two send their part and receive the sum, 12 MB over two ports."""
+    group = groups(Plan(tp=6, dp=4))["tp"]
+    assert group.lie(8) == Lie(most=6, fewest=2, domains=2, even=False)
+    assert sent("all_gather", 12e6, group) == {"inside": 10e6, "between": 4e6}
+    assert sent("reduce_scatter", 12e6, group) == {"inside": 10e6, "between": 4e6}
+    assert sent("all_reduce", 12e6, group) == {"inside": 20e6, "between": 6e6}
+    assert sent("all_to_all", 12e6, group, cluster(INSIDE, replace(BETWEEN, topology="switch"))) == {"inside": 10e6, "between": 8e6}
+    assert sent("send_recv", 1e6, groups(Plan(tp=3, pp=2, dp=4))["pp"]) == {"between": 1e6}
+    alone = groups(Plan(tp=6))["tp"]
+    assert sent("all_gather", 12e6, alone) == {"inside": 10e6}
+
+
+@settings(max_examples=60, deadline=None)
+@given(size=st.integers(2, 24), stride=st.sampled_from([1, 2, 3, 4, 6, 8]), blocks=st.integers(1, 6))
+def test_between_nodes_a_group_sends_what_its_worst_node_must(size: int, stride: int, blocks: int) -> None:
+    """Over all groups and nodes. A node of k of N members receives what the others have, (N - k) / N, and to a sum it sends its part and
+    receives the sum, over k ports; all together send a sum 2 (n - 1) times for n nodes. Whoever adds, that is the least."""
+    group = Group(size=size, stride=stride, blocks=blocks)
+    every = [[b * size * stride + i + j * stride for j in range(size)] for b in range(blocks) for i in range(stride)]
+    over = cluster(INSIDE, tier("between", 1024, 50e9, topology="switch"))
+    held = [h for h in (in_domains(members, 8) for members in every) if len(h) > 1]
+    gathered = max((size - k) / size / k for h in held for k in h) if held else 0
+    summed = max(max(1 / min(h), 2 * (len(h) - 1) / size) for h in held) if held else 0
+    passed = max((size - k) / size for h in held for k in h) if held else 0
+    for kind, least in (("all_gather", gathered), ("reduce_scatter", gathered), ("all_reduce", summed), ("all_to_all", passed)):
+        assert sent(kind, 1e6, group, over).get("between", 0) == pytest.approx(1e6 * least), kind
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS), order=ORDER, axis=st.sampled_from(["tp", "cp", "pp", "dp", "data"]),
+    rows=st.lists(st.tuples(DEGREE, DEGREE, DEGREE, DEGREE), min_size=1, max_size=6),
+)  # fmt: skip
+def test_arrays_of_groups_that_lie_in_several_ways_are_their_elements(
+    kind: str, order: str, axis: str, rows: list[tuple[int, ...]]
+) -> None:
+    names = ("tp", "cp", "pp", "dp")
+    many: dict[str, Any] = {n: np.array([r[i] for r in rows], dtype=np.float64) for i, n in enumerate(names)}
+    legs = collective(kind, 1e6, groups(Plan(**many, order=order))[axis], THREE)
+    for at, row in enumerate(rows):
+        alone = collective(kind, 1e6, groups(Plan(**dict(zip(names, row, strict=True)), order=order))[axis], THREE)
+        for function in (bound_s, time_s):
+            found = np.broadcast_to(np.asarray(function(legs), dtype=float), (len(rows),))
+            assert found[at] == pytest.approx(float(function(alone)), rel=1e-12), function
 
 
 # --------------------------------------------------------------------------- what always holds

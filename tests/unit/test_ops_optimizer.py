@@ -1,4 +1,4 @@
-"""AdamW: bytes a parameter by format."""
+"""Steps of optimizers: bytes a parameter by format."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roofline.ops.optimizer import AdamW
+from roofline.ops.optimizer import AdamW, Sgd
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,30 @@ from roofline.ops.optimizer import AdamW
 def test_bytes_a_parameter(fields, bytes_a_parameter):
     """p, m, v read and written, g read, the copy written."""
     assert AdamW(parameters=10, **fields).compulsory(None).hbm == 10 * bytes_a_parameter
+
+
+@pytest.mark.parametrize(
+    ("fields", "bytes_a_parameter"),
+    [
+        ({"dtype": "fp32"}, 4 + 4 + 4),
+        ({"dtype": "fp32", "momentum": True}, 4 + 4 + 4 + 4 + 4),
+        ({"dtype": "bf16", "master": True}, 4 + 4 + 2 + 2),
+        ({"dtype": "bf16", "master": True, "momentum": True}, 8 + 8 + 2 + 2),
+        ({"dtype": "bf16", "master": True, "momentum": True, "grad_dtype": "fp32"}, 8 + 8 + 4 + 2),
+    ],
+)
+def test_bytes_a_parameter_of_descent(fields, bytes_a_parameter):
+    """p and m read and written, g read, the copy written; two FLOP for each of p and m."""
+    op = Sgd(parameters=10, **fields)
+    assert op.compulsory(None).hbm == 10 * bytes_a_parameter
+    assert op.counts().vector == 10 * (4 if op.momentum else 2)
+
+
+def test_descent_launches_what_converts_beside_it():
+    """As torch has it: the gradient into the format of p, one fused kernel, the copy for the model."""
+    kinds = [k.kind for k in Sgd(parameters=10, dtype="bf16", master=True).launched("eager")]
+    assert kinds == ["elementwise", "sgd", "elementwise"]
+    assert [k.kind for k in Sgd(parameters=10, dtype="fp32").launched("eager")] == ["sgd"]
 
 
 def test_seven_billion_parameters_take_63_ms_of_an_h100():

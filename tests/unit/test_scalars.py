@@ -68,6 +68,8 @@ REFUSED: list[tuple[Callable[[Scalar], object], str, str]] = [
     (as_int, "1:30", "without ':'"),
     (as_int, "190:20:30", "without ':'"),
     (as_int, "1,000", "write 1000"),
+    (as_int, "8,16", "several values are for 'roofline sweep'"),
+    (as_int, "1,2,4", "one whole number stands here"),
     (as_int, "1 000", "not a number"),
     (as_int, "1__0", "write 10"),
     (as_int, "true", "not a number"),

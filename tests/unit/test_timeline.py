@@ -67,6 +67,12 @@ class TestByHand:
         one = [(10.0, 1.0), (10.0, 1.0), (1.0, 20.0)]
         assert timeline([norms, product, step("x", (1, 1), repeat=2)]).time_s == simulated([*one, (1, 1)] * 2) - 10
 
+    def test_layers_of_another_sort_follow(self) -> None:
+        """Three of (10, 1), then two of (1, 20): issued at 10, 20, 30, 31, 32, the long ones run from 31 to 71, less the first 10: 61.
+        Were they one sort, two layers would hold both, and start their long ones at 11 and 31: 52, the third short one 53, less 10."""
+        assert timeline([step("dense/short", (10, 1), repeat=3), step("moe/long", (1, 20), repeat=2)]).time_s == 61
+        assert timeline([step("short", (10, 1), repeat=3), step("long", (1, 20), repeat=2)]).time_s == 43
+
     def test_what_does_not_divide_follows_at_the_end(self) -> None:
         """Five norms over two layers: the fifth is the final one."""
         layer = [(3.0, 1.0), (3.0, 1.0), (1.0, 20.0), (1.0, 2.0)]

@@ -9,7 +9,7 @@ from roofline import __version__
 from roofline.decide.advise.combine import Wanted, judged, path
 from roofline.decide.advise.effects import State, advice_of, binds, state_of
 from roofline.decide.advise.measured import Measured, whole_s
-from roofline.decide.advise.memory import fits, needed_bytes
+from roofline.decide.advise.memory import needed_bytes, unknown_fit
 from roofline.decide.advise.situation import APPROXIMATE, EXACTNESS, Situation
 from roofline.errors import UsageError, did_you_mean
 from roofline.report.advice import ADVICE_SCHEMA, KINDS, AdviceReport
@@ -74,7 +74,7 @@ def advise(
         least=asked.least,
         time_s={**{kind: whole_s(state.report, kind) for kind in KINDS}, "measured": measured.whole_s if measured else None},
         memory_bytes=needed_bytes(state.report),
-        fits=fits(state.report),
+        fits=state.report.totals.memory.fits,
         coverage=measured.covered if measured and measured.steps_s else None,
         binds=binds(state, basis),
         advice=tuple(advice_of(o) for o in good[: asked.top]),
@@ -115,6 +115,7 @@ def _warnings(state: State) -> Iterator[Notice]:
 
 def _unavailable(state: State) -> dict[str, str]:
     found = {f"time_s.{kind}": state.report.totals.unavailable.get(kind, "") for kind in KINDS if whole_s(state.report, kind) is None}
+    found |= unknown_fit(state.report)
     if state.measured is None:
         found |= {"time_s.measured": "nothing was measured", "coverage": "nothing was measured"}
     elif not state.measured.steps_s:

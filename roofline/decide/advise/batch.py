@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from roofline.decide.advise.fused import grown
-from roofline.decide.advise.memory import fits
+from roofline.decide.advise.memory import crowded
 from roofline.decide.advise.situation import EXACT, OTHER_MODEL, Change, Situation
 from roofline.report.build import analyze
 from roofline.report.model import Report
@@ -28,7 +28,7 @@ def larger_batch(now: Situation) -> Iterator[Change]:
     for _ in range(MOST_DOUBLINGS):
         tried = of_batch(now, 2 * factor)
         report = analyze(tried.workload, tried.hardware)
-        if fits(report) is False:
+        if crowded(report):
             why = f"at {now.batch.size * 2 * factor} memory ends"
             break
         after = _time(report)

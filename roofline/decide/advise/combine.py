@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from roofline.decide.advise.effects import Outcome, State, binds, evaluated
-from roofline.decide.advise.memory import fits
+from roofline.decide.advise.memory import crowded
 from roofline.decide.advise.registry import changes
 from roofline.decide.advise.situation import EXACTNESS
 from roofline.report.advice import PathStep, Tried
@@ -14,6 +14,8 @@ from roofline.report.advice import PathStep, Tried
 MOST_STEPS = 12
 BEST_OF = ("padding",)
 """Sorts of changes of which only the best is advised: the others are the same with other numbers."""
+LOCAL = ("padding",)
+"""Sorts of changes that leave every other step as it was: what they do not gain where they are made they gain nowhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,7 @@ def judged(state: State, wanted: Wanted) -> tuple[list[Outcome], list[Tried]]:
     tried: list[Tried] = []
     for change in changes(state.now):
         found = evaluated(change, state, wanted.basis)
-        why = _refused(found, state, wanted)
+        why = refusal(found, state, wanted)
         if isinstance(found, Outcome) and why is None:
             good.append(found)
         else:
@@ -48,7 +50,7 @@ def _tried(found: Outcome, reason: str) -> Tried:
     return Tried(key=found.change.key, title=found.change.title, speedup=found.gain.speedup, reason=reason)
 
 
-def _refused(found: Outcome | Tried, state: State, wanted: Wanted) -> str | None:
+def refusal(found: Outcome | Tried, state: State, wanted: Wanted) -> str | None:
     """Why an outcome is not advised."""
     if isinstance(found, Tried):
         return found.reason
@@ -56,17 +58,19 @@ def _refused(found: Outcome | Tried, state: State, wanted: Wanted) -> str | None
         return f"{found.change.exactness}: more than --allow {wanted.allow}"
     if rescues(found, state):
         return None
-    if fits(found.after.report) is False and fits(state.report) is not False:
+    if crowded(found.after.report) and not crowded(state.report):
         return "it does not fit the device's memory"
-    speedup = found.gain.speedup
+    speedup, local = found.gain.speedup, found.gain.local_speedup
+    if found.change.rule in LOCAL and local is not None and local <= 1:
+        return f"the steps that it changes take no less: {local:.4g}x"
     if speedup < wanted.least:
         return f"it makes it worse: {speedup:.4g}x" if speedup < 1 else f"it gains {speedup:.4g}x, less than --least {wanted.least:g}"
     return None
 
 
 def rescues(found: Outcome, state: State) -> bool:
-    """Whether the workload fits the device only with the change."""
-    return fits(state.report) is False and fits(found.after.report) is True
+    """Whether what is known of the workload's memory fits the device only with the change."""
+    return crowded(state.report) and not crowded(found.after.report)
 
 
 def _ranked(found: Iterable[Outcome], state: State, basis: str) -> list[Outcome]:

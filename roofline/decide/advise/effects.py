@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from roofline.decide.advise.measured import Measured, carried, relaunched, scaled, summed, whole_s
-from roofline.decide.advise.memory import fits, needed_bytes
+from roofline.decide.advise.memory import needed_bytes, unknown_fit
 from roofline.decide.advise.rewrite import without
 from roofline.decide.advise.situation import COUNTERS, Change, Situation
 from roofline.errors import RooflineError
@@ -195,10 +195,10 @@ def advice_of(found: Outcome) -> Advice:
         estimate=gains.get("estimate"),
         measured=gains.get("measured"),
         memory_delta_bytes=needed_bytes(found.after.report) - needed_bytes(found.before.report),
-        fits=fits(found.after.report),
+        fits=found.after.report.totals.memory.fits,
         exactness=change.exactness,
         conditions=change.conditions,
         check=_check(found),
         binds_after=binds(found.after, found.basis),
-        unavailable=dict(found.missing),
+        unavailable={**found.missing, **unknown_fit(found.after.report)},
     )

@@ -70,7 +70,7 @@ def products(now: Situation) -> Iterator[Change]:
 
 def halves(now: Situation) -> Iterator[Change]:
     """fp32 work as products on tf32 matrix units, or in bf16 throughout."""
-    wide = [s for s in now.workload.steps if s.op.dtype == "fp32" and s.op.name != "adamw"]
+    wide = [s for s in now.workload.steps if s.op.dtype == "fp32" and s.op.family != "optimizer"]
     matrix = {s.id: replace(s.op, dtype="tf32", out_dtype="fp32") for s in wide if isinstance(s.op, Gemm)}
     if matrix and _has_matrix(now.hardware, "tf32"):
         settings = tuple(w for i in matrix for w in (f"{i}.dtype=tf32", f"{i}.out_dtype=fp32"))

@@ -12,7 +12,7 @@ from roofline.ops.launched import Launched, Stream
 
 ROWS = ("layernorm", "rmsnorm", "softmax", "cross_entropy")
 """Operators that reduce along rows, whose fused kernels hold a row."""
-ONE_ALREADY = ("adamw",)
+ONE_ALREADY = ("adamw", "sgd")
 """Operators whose kernels beside the first convert formats: fusing those is another implementation."""
 
 

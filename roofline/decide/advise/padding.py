@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from roofline.decide.advise.rewrite import swapped
 from roofline.decide.advise.situation import EXACT, Change, Situation
 from roofline.numeric import is_array
 from roofline.ops.base import Op
+from roofline.ops.elementwise import Swiglu
 from roofline.ops.embedding import Embedding
 from roofline.ops.gemm import Gemm
 from roofline.ops.loss import CrossEntropy
+from roofline.workload.workload import Step
 
 MULTIPLES = (8, 64, 128)
 """Of elements: rows that start at a multiple of 16 bytes, those of a cache line, those of a tile."""
@@ -24,10 +26,7 @@ def padded(now: Situation) -> Iterator[Change]:
             ops, sizes = _padded(now, dims, multiple)
             if not ops:
                 continue
-            settings = tuple(
-                f"{i}.{name}={getattr(op, name)}" for i, op in ops.items() for name in ("m", "n", "k", "vocab") if hasattr(op, name)
-            )
-            result = now.with_steps(swapped(now.workload.steps, ops), settings)
+            result = now.with_steps(swapped(now.workload.steps, ops), tuple(_settings(now.workload.steps, ops)))
             yield Change(
                 key=f"pad-{''.join(dims)}-{multiple}",
                 rule="padding",
@@ -37,6 +36,17 @@ def padded(now: Situation) -> Iterator[Change]:
                 conditions=("weights and activations are padded with zeros once, and what lies beyond is left out of the results",),
                 check=tuple(c for c in (now.command(result),) if c),
             )
+
+
+def _settings(steps: Sequence[Step], ops: Mapping[str, Op]) -> Iterator[str]:
+    """The overrides that give the padded operators; an activation that reads halves of a padded product has to be told so."""
+    for before, step in zip((None, *steps), steps, strict=False):
+        if step.id in ops:
+            old, new = step.op, ops[step.id]
+            sizes = (name for name in ("m", "n", "k", "vocab") if getattr(new, name, None) != getattr(old, name, None))
+            yield from (f"{step.id}.{name}={getattr(new, name)}" for name in sizes)
+        elif before is not None and before.id in ops and isinstance(step.op, Swiglu) and step.op.packed:
+            yield f"{step.id}.packed=true"
 
 
 def _padded(now: Situation, dims: tuple[str, ...], multiple: int) -> tuple[dict[str, Op], list[str]]:

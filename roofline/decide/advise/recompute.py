@@ -13,7 +13,6 @@ from roofline.decide.advise.situation import EXACT, Change, Situation
 from roofline.numeric import Number, ceil_div, total
 from roofline.ops.base import Counts, Machine, Op, Pass, TensorSpec, Traffic
 from roofline.ops.launched import Launched
-from roofline.workload.packed import fed
 from roofline.workload.workload import Step
 
 BOTH = "forward+backward"
@@ -104,7 +103,7 @@ def _recomputed(op: Op, kept: tuple[TensorSpec, ...]) -> Recomputed:
 
 def recompute(now: Situation) -> Iterator[Change]:
     """Layers of a training step that keep their input alone, and the larger batch that then fits."""
-    steps = fed(now.workload.steps)  # what feeds a step is told by the one before it, which may soon be another
+    steps = now.workload.steps
     layers = [s for s in steps if s.repeat > 1 and s.direction == BOTH and not isinstance(s.op, Recomputed)]
     if not layers or any(s.after is not None for s in steps):
         return

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from roofline.decide.advise.measured import Measured
-from roofline.errors import InputError, Problem, UsageError, did_you_mean
+from roofline.errors import InputError, Problem, UsageError
 from roofline.ops import OPERATORS
 from roofline.ops.base import Op
+from roofline.ops.stored import StoredError, stored
 from roofline.report.estimated import execution_of
 from roofline.report.model import MeasuredResult, Report, Row
 from roofline.report.store import MOST_BYTES
@@ -59,35 +59,27 @@ def _step(row: Row, i: int, report: Report, path: str, problems: list[Problem]) 
 
 
 def _operator(row: Row, i: int, path: str, problems: list[Problem]) -> Op | None:
-    if row.op not in OPERATORS:
-        problems.append(_at(path, i, "op", f"unknown operator '{row.op}'; {did_you_mean(row.op, list(OPERATORS))}"))
-        return None
     try:
-        values: dict[str, Any] = dict(row.fields)
-        op = OPERATORS[row.op](**values)
-        wrong = op.check()
-        op.tensors(), op.counts()
-    except (TypeError, ValueError, ArithmeticError, KeyError, UsageError) as err:
-        wrong = f"these are no fields of {row.op}: {err}"
-        op = None
-    if wrong:
-        problems.append(_at(path, i, "fields", wrong))
+        return stored(row.op, row.fields)
+    except StoredError as err:
+        keys = ("fields", err.field) if err.field else ("fields",) if row.op in OPERATORS else ("op",)
+        problems.append(_at(path, i, keys, str(err)))
         return None
-    return op
 
 
-def _at(path: str, i: int, key: str, message: str) -> Problem:
+def _at(path: str, i: int, keys: tuple[str, ...], message: str) -> Problem:
     """The problem where the row stands in the file."""
+    place = ".".join((f"rows[{i}]", *keys))
     try:
         node: Node = parse(read_source(path, max_bytes=MOST_BYTES))
     except InputError:  # larger than the reader that keeps places takes
-        return Problem(path, 0, 0, f"rows[{i}].{key}: {message}")
-    for name in ("rows", i, key):
+        return Problem(path, 0, 0, f"{place}: {message}")
+    for name in ("rows", i, *keys):
         if isinstance(node, MapNode) and name in node.entries:
             node = node.entries[str(name)].value
         elif isinstance(node, ListNode) and isinstance(name, int) and name < len(node.items):
             node = node.items[name]
-    return node.problem(f"rows[{i}].{key}: {message}")
+    return node.problem(f"{place}: {message}")
 
 
 def measured_of_report(report: Report) -> Measured | None:

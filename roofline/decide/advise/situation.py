@@ -8,6 +8,7 @@ from shlex import quote
 from typing import TypeAlias
 
 from roofline.hardware.profile import Hardware
+from roofline.workload.packed import fed
 from roofline.workload.workload import Step, Workload
 
 EXACT, ROUNDING, APPROXIMATE, OTHER_MODEL = "exact", "rounding", "approximate", "changes the model"
@@ -38,6 +39,8 @@ class Situation:
     ``source`` is what was named on the command line, ``settings`` the overrides that express the changes made so far (None where
     a change cannot be written as overrides). ``others`` are devices that may take its place. ``without_batch`` says why ``batch``
     is None.
+
+    Its steps say themselves how they are fed, since a change of the step before one must not change what that one reads.
     """
 
     workload: Workload
@@ -49,10 +52,13 @@ class Situation:
     without_batch: str = ""
     others: tuple[Hardware, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "workload", replace(self.workload, steps=fed(self.workload.steps)))
+
     @property
     def training(self) -> bool:
         """Whether any step has a backward pass."""
-        return any(s.direction != "forward" for s in self.workload.steps) or any(s.op.name == "adamw" for s in self.workload.steps)
+        return any(s.direction != "forward" for s in self.workload.steps) or any(s.op.family == "optimizer" for s in self.workload.steps)
 
     def with_steps(self, steps: Sequence[Step], settings: tuple[str, ...] | None = None) -> Situation:
         """Other steps; ``settings`` are the overrides that give them, None where there are none."""

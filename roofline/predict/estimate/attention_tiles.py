@@ -9,10 +9,10 @@ they explain measured tables well.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.numeric import Number, anywhere, maximum, minimum, up
+from roofline.records import dataclass
 
 WIDEST = 256
 """Kernels have tiles for head dimensions up to 64, 128, 192, 256, and for wider ones."""

@@ -8,13 +8,13 @@ device's own rates and times in seconds, so that those fitted on one device are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from roofline.dtypes import dtype as find_dtype
 from roofline.errors import RooflineError
 from roofline.hardware.profile import Figure, Hardware, Value, si
 from roofline.numeric import Number, is_array
+from roofline.records import dataclass
 
 Parameters = Mapping[str, float]
 

@@ -7,7 +7,6 @@ those of the nearest relative (a prior). Without either there is no estimate, an
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from roofline.errors import RooflineError
@@ -18,6 +17,7 @@ from roofline.ops.launched import Launched, library_of
 from roofline.predict.estimate.base import REGIMES, Device, Model, Terms, device_of
 from roofline.predict.estimate.catalog import MODELS
 from roofline.predict.estimate.host import HOST_SET, HostModel
+from roofline.records import dataclass
 
 LAUNCH_BOUND_S = 5e-6
 """A kernel whose work takes less than this at published rates is in the launch regime."""

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from roofline.dtypes import dtype as find_dtype
-from roofline.numeric import Number, fourth, maximum, minimum, power, total, up, where
+from roofline.numeric import Number, exp2, fourth, log2, maximum, minimum, total, up, where
 from roofline.ops.launched import GroupedProduct
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
 
@@ -22,6 +22,8 @@ WIDTHS = (64, 128)
 """Columns of a tile."""
 POINTS = 6
 """Experts, evenly from the emptiest to the fullest, that stand for all when tiles are counted."""
+SHARES = tuple(log2((at + 0.5) / POINTS) for at in range(POINTS))
+"""Logarithms of the shares of experts that are emptier than each of them."""
 RELATED = {"bf16": ("bf16",), "fp16": ("bf16",), "fp8": ("fp8", "bf16"), "int8": ("int8", "fp8", "bf16")}
 """By matrix format, whose parameters serve it, the best first; all others run as bf16 would at their own rates and bytes."""
 
@@ -95,4 +97,4 @@ def _rows_by_expert(kernel: GroupedProduct) -> list[Number]:
     The mean of u^s is 1 / (1 + s), so s = fullest / mean - 1: 0 where all have as many, large where few have most.
     """
     skew = maximum(kernel.fullest * kernel.chosen / kernel.rows - 1, 0.0)
-    return [maximum(kernel.fullest * power((at + 0.5) / POINTS, skew), 1.0) for at in range(POINTS)]
+    return [maximum(kernel.fullest * exp2(skew * share), 1.0) for share in SHARES]

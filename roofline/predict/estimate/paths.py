@@ -28,7 +28,7 @@ BLOCK_A_ROW = frozenset(
     )
 )
 """Sorts of kernels in which a block, or a part of one, has a row to itself; the others cut all elements into blocks of one size."""
-BLOCK_ELEMENTS = {"adamw": 65536}
+BLOCK_ELEMENTS = {"adamw": 65536, "sgd": 65536}
 """Elements of a block where these are many: multi-tensor kernels cut tensors into chunks of so many."""
 FEW_ELEMENTS = 2048
 """Elements of a block elsewhere."""

@@ -9,7 +9,6 @@ number is fitted. Not modelled: heuristics that miss the best tile, which is wha
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import ClassVar
 
@@ -17,6 +16,7 @@ from roofline.dtypes import dtype as find_dtype
 from roofline.numeric import Number, fourth, is_array, maximum, minimum, root, up, where
 from roofline.ops.launched import Product
 from roofline.predict.estimate.base import Device, Parameter, Parameters, Terms
+from roofline.records import dataclass
 
 TILES = ((4, 64), (16, 64), (64, 64), (64, 128), (128, 128), (256, 256))
 """Rows and columns of C that one block computes; the largest needs the accumulators of Blackwell. More shapes change no estimate."""

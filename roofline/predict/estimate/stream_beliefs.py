@@ -54,5 +54,6 @@ RELATIVES: Mapping[str, str] = {
     "layernorm": "rmsnorm",
     "norm_backward": "layernorm",
     "fused_rows": "rmsnorm",
+    "sgd": "adamw",
 }
 """Whose parameters serve a sort that has none of its own."""

@@ -16,11 +16,11 @@ launch of a graph is free.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import reduce
 
-from roofline.numeric import Number, maximum, total
+from roofline.numeric import Number, is_array, maximum, total, where
 from roofline.predict.compose import Task, schedule
+from roofline.records import dataclass
 
 CLOSE = 1e-12
 """Relative difference below which two sums of the same times are the same."""
@@ -46,12 +46,24 @@ class Launches:
             maximum(self.chain_s + later.device_s, self.host_s + later.chain_s),
         )
 
-    def times(self, count: int) -> Launches:
+    def times(self, count: Number) -> Launches:
         """``count`` repetitions: the slower side sets the pace of all but one of them."""
-        if count < 1:
-            return NOTHING
-        pace = maximum(self.host_s, self.device_s)
-        return Launches(self.host_s * count, self.device_s * count, self.chain_s + pace * (count - 1))
+        if not is_array(count):
+            if count < 1:
+                return NOTHING
+            if count == 1:
+                return self
+        chain = self.chain_s + self.pace_s * (count - 1)
+        return Launches(self.host_s * count, self.device_s * count, where(count < 1, 0.0, chain) if is_array(count) else chain)
+
+    @property
+    def pace_s(self) -> Number:
+        """Seconds of one repetition among many: those of the slower side."""
+        return maximum(self.host_s, self.device_s)
+
+    def whole_s(self, first_s: Number) -> Number:
+        """Seconds until both sides are done, from when the first kernel, which takes the host ``first_s``, is issued."""
+        return maximum(self.chain_s - first_s, self.host_s)
 
 
 NOTHING = Launches(0.0, 0.0, 0.0)
@@ -60,6 +72,28 @@ NOTHING = Launches(0.0, 0.0, 0.0)
 def launch(host_s: Number, device_s: Number) -> Launches:
     """One kernel."""
     return Launches(host_s, device_s, host_s + device_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Calls:
+    """All calls of one kernel: seconds of the host to issue them, and of the device to run them."""
+
+    host_s: Number
+    device_s: Number
+    calls: int
+
+    @property
+    def first_s(self) -> Number:
+        """Seconds of the host for the first call."""
+        return self.host_s / self.calls
+
+    def launches(self) -> Launches:
+        """One after the other."""
+        return launch(self.first_s, self.device_s / self.calls).times(self.calls)
+
+    def scaled(self, host: Number, device: Number) -> Calls:
+        """With both sides so many times as long."""
+        return Calls(self.host_s * host, self.device_s * device, self.calls)
 
 
 def in_order(sequences: Iterable[Launches]) -> Launches:
@@ -76,10 +110,18 @@ class LaunchedStep:
 
     id: str
     once: Launches
-    first_s: float = 0.0
+    first_s: Number = 0.0
     repeat: int = 1
     lane: str = "compute"
     after: tuple[str, ...] | None = None
+
+
+def launched(
+    step: str, calls: Sequence[Calls], repeat: int = 1, lane: str = "compute", after: tuple[str, ...] | None = None
+) -> LaunchedStep:
+    """A step of those kernels."""
+    first = next((c.first_s for c in calls), 0.0)
+    return LaunchedStep(step, in_order(c.launches() for c in calls), first, repeat, lane, after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +150,15 @@ class Timeline:
 def timeline(steps: Sequence[LaunchedStep]) -> Timeline:
     """The whole of all steps and their repetitions.
 
-    Without ``after``, consecutive steps that repeat are the layers of a model: they take turns instead of running all
-    repetitions of one before the next, which matters to a host that runs ahead in one and falls behind in another. With
+    Without ``after``, consecutive steps that repeat are the layers of a model, of one sort where their ids have the same words in
+    front of a slash: they take turns instead of running all repetitions of one before the next, which matters to a host that
+    runs ahead in one and falls behind in another. With
     ``after``, all repetitions of a step run before it counts as done, as in `roofline.predict.compose.schedule`.
     """
     runs = [(s, s.once.times(s.repeat)) for s in steps]
     alone = schedule([Task(s.id, float(run.device_s), s.lane, s.after) for s, run in runs])
     host = float(total(run.host_s for _, run in runs))
-    first = next((s.first_s for s, run in runs if run.chain_s > 0), 0.0)
+    first = float(next((s.first_s for s, run in runs if run.chain_s > 0), 0.0))
     end = float(end_of_overlapped(runs) if alone.overlapped else layered(steps).chain_s)
     time = max(end - first, host)
     # Sums in another order differ in their last bits: that is no time in which the device idles.
@@ -123,14 +166,21 @@ def timeline(steps: Sequence[LaunchedStep]) -> Timeline:
 
 
 def layered(steps: Sequence[LaunchedStep]) -> Launches:
-    """Runs of repeating steps in layers, the others as they stand."""
+    """Runs of repeating steps in layers, one sort after the other, the others as they stand."""
     found, group = NOTHING, list[LaunchedStep]()
     for step in steps:
+        if group and (step.repeat == 1 or _sort(step) != _sort(group[0])):
+            found, group = found.then(_layers(group)), []
         if step.repeat == 1:
-            found, group = found.then(_layers(group)).then(step.once), []
+            found = found.then(step.once)
         else:
             group.append(step)
     return found.then(_layers(group))
+
+
+def _sort(step: LaunchedStep) -> str:
+    """What the layers of a step are called where a model has several sorts."""
+    return step.id.rpartition("/")[0]
 
 
 def _layers(group: Sequence[LaunchedStep]) -> Launches:

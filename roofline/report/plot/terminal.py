@@ -18,7 +18,7 @@ from roofline.report.plot.scale import Place, log_scale, log_ticks, quantity, ti
 from roofline.report.plot.stages import Stages
 from roofline.report.plot.waterfall import bars
 from roofline.report.sentences import closing, headline, percent
-from roofline.report.text import _line, print_columns, title
+from roofline.report.text import print_columns, styled, title
 from roofline.units import Dimension, format_quantity
 
 WIDEST, NARROWEST = 120, 30
@@ -35,20 +35,20 @@ def print_roofline(report: Report, console: Console) -> None:
     roofs, found = roofs_of(report), marks_of(report)
     plain = not _braille(console)
     headed = report.totals.headline
-    console.print(_line(_ascii((headline(headed) if headed else closing(report))[0], plain)))
+    console.print(styled(_ascii((headline(headed) if headed else closing(report))[0], plain)))
     console.print()
-    console.print(_line(title(report), "bold"))
+    console.print(styled(title(report), "bold"))
     keys = letters(found)
     if found.marks:
         for line in figure(roofs, found, keys, console.width, plain=plain):
-            console.print(_line(line), soft_wrap=True)
-    console.print(_line("roofs: " + _ascii(", ".join(r.said for r in (*roofs.memory, *roofs.compute)), plain)))
+            console.print(styled(line), soft_wrap=True)
+    console.print(styled("roofs: " + _ascii(", ".join(r.said for r in (*roofs.memory, *roofs.compute)), plain)))
     for name, why in roofs.missing.items():
-        console.print(_line(f"no roof for {name}: {why}"))
+        console.print(styled(f"no roof for {name}: {why}"))
     console.print()
     print_columns(columns(found, keys, plain), console)
     if found.left_out:
-        console.print(_line("not drawn: " + ", ".join(f"{name} ({why})" for name, why in found.left_out.items())))
+        console.print(styled("not drawn: " + ", ".join(f"{name} ({why})" for name, why in found.left_out.items())))
 
 
 def _braille(console: Console) -> bool:
@@ -169,13 +169,13 @@ def print_waterfall(found: Stages, console: Console) -> None:
     longest = max(max(a, b) for _, a, b, _ in drawn) or 1.0
     names = max(len(name) for name, *_ in drawn)
     wide = max(8, min(console.width, WIDEST) - names - 24)
-    console.print(_line(f"where the time of {found.of} goes", "bold"))
+    console.print(styled(f"where the time of {found.of} goes", "bold"))
     for name, start, stop, sort in drawn:
         left, right = (max(0, round(end / longest * wide)) for end in sorted((start, stop)))
         bar = " " * left + ("#" if plain else "█") * max(1, right - left)
         took = format_quantity(abs(stop - start), Dimension.SECONDS, digits=3, ascii=plain)
         sign = {"total": " ", "more": "+", "less": "-"}[sort]
         share = percent(abs(stop - start) / (drawn[-1][2] or 1.0))
-        console.print(_line(f"{name:<{names}} {bar:<{wide}} {sign}{took:>8} {share:>7}"), soft_wrap=True)
+        console.print(styled(f"{name:<{names}} {bar:<{wide}} {sign}{took:>8} {share:>7}"), soft_wrap=True)
     if found.why:
-        console.print(_line(f"no estimate: {found.why}"))
+        console.print(styled(f"no estimate: {found.why}"))
