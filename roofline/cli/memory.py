@@ -44,7 +44,7 @@ def command(
     lora: Annotated[int, typer.Option("--lora", min=0, help="Train adapters of this rank beside frozen weights; 0 trains all.")] = 0,
     attention: Annotated[str | None, typer.Option("--attention", help="flash unless given, or naive with its scores in memory.")] = None,
     dropout: Annotated[bool, typer.Option("--dropout", help="Trained with dropout, whose masks are kept.")] = False,
-    page: Annotated[int, typer.Option("--page", min=0, help="Tokens of a page of the cache; 0 for none.")] = 0,
+    page: Annotated[int | None, typer.Option("--page", min=0, help="Tokens of a page of the cache; 0 for none, as unless given.")] = None,
     reserve: Annotated[str, typer.Option("--reserve", help="Set aside for libraries and fragments: '2 GiB'.")] = "0 B",
     format_: Annotated[str | None, typer.Option("--format", help="table or json.")] = None,
     output: Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")] = None,

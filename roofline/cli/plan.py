@@ -28,7 +28,7 @@ Optimizer = Annotated[str | None, typer.Option("--optimizer", help="adamw (unles
 Attention_ = Annotated[
     str | None, typer.Option("--attention", help="flash, which is taken unless said, or naive with its scores in memory.")
 ]
-Page = Annotated[int, typer.Option("--page", min=0, help="Tokens of a page of the cache; 0 for none.")]
+Page = Annotated[int | None, typer.Option("--page", min=0, help="Tokens of a page of the cache; 0 for none, as unless given.")]
 Reserve = Annotated[str, typer.Option("--reserve", help="Memory set aside for libraries and fragments: '2 GiB'.")]
 Format = Annotated[str | None, typer.Option("--format", help="table or json.")]
 Output = Annotated[str | None, typer.Option("-o", "--output", help="Write to a file.")]
@@ -50,7 +50,7 @@ def command(
     gradient_dtype: GradientDtype = None,
     optimizer: Optimizer = None,
     attention: Attention_ = None,
-    page: Page = 0,
+    page: Page = None,
     reserve: Reserve = "0 B",
     format_: Format = None,
     output: Output = None,

@@ -37,20 +37,21 @@ class Given:
     dispatch_dtype: str | None = None
     optimizer: str | None = None
     attention: str | None = None
-    page: int = 0
+    page: int | None = None
     plan: str | None = None
     devices: int | None = None
 
     def choices(self) -> dict[str, Any]:
         """What is said of the job beside its sizes, by the names of its fields."""
-        words = {name: getattr(self, name) for name in ("kv_dtype", "gradient_dtype", "dispatch_dtype", "optimizer")}
-        return {**{name: word for name, word in words.items() if word is not None}, **({"page": self.page} if self.page else {})}
+        words = {name: getattr(self, name) for name in ("kv_dtype", "gradient_dtype", "dispatch_dtype", "optimizer", "page")}
+        return {name: word for name, word in words.items() if word is not None}
 
     def words(self) -> tuple[str, ...]:
         """The file, and what changes what it says of model and job, as `roofline memory` takes it, which does without the format of tokens
         on their way to experts."""
-        said = {"phase": self.phase, **self.choices(), "attention": self.attention}
-        options = [w for key, v in said.items() if v and key != "dispatch_dtype" for w in (f"--{key.replace('_', '-')}", str(v))]
+        given = {"phase": self.phase, **self.choices(), "attention": self.attention}
+        said = {key: str(v) for key, v in given.items() if v not in (None, "") and key != "dispatch_dtype"}
+        options = [word for key, text in said.items() for word in (f"--{key.replace('_', '-')}", text)]
         return (self.model, *options, *(word for size in self.sizes for word in ("--set", size)))
 
 

@@ -49,7 +49,7 @@ def command(
     gradient_dtype: GradientDtype = None,
     optimizer: Optimizer = None,
     attention: Attention_ = None,
-    page: Page = 0,
+    page: Page = None,
     reserve: Reserve = "0 B",
     format_: Format = None,
     output: Output = None,

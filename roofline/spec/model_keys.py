@@ -61,7 +61,7 @@ MODEL_KEYS = (
     Key("phase", _Known(_phases), "what the model does in this step"),
     Key("kv_dtype", DtypeName(CACHE), "format of cached keys and values; the model's when not given"),
     Key("attention", Choice(ATTENTION), "implementation of attention; flash when not given"),
-    Key("page", Integer(1), "keys of a page of the cache, of which whole ones are kept"),
+    Key("page", Integer(0), "keys of a page of the cache, of which whole ones are kept; 0 for none, as when not given"),
     Key("draft", Integer(1, 64), "tokens guessed and then verified in a decoding step"),
     Key("mtp", Bool(), "the model's own modules guess the draft tokens, as steps of their own"),
     Key("trainable", Choice(TRAINABLE), "what training changes: all weights, or low-rank adapters; full when not given"),

@@ -342,3 +342,12 @@ def test_devices_of_the_command_line_leave_the_rest_to_dp(report: Any, written: 
     """As for a model by name; of the file's plan, or of one in its place."""
     found = report("plan", written(SERVE), "--devices", "8", *words)
     assert (found["devices"], found["plan"]) == (8, "tp=2,dp=4")
+
+
+@pytest.mark.parametrize("command", ["plan", "memory"])
+def test_no_pages_on_the_command_line_stand_before_those_of_the_file(report: Any, written: Any, command: str) -> None:  # noqa: F811
+    """1,000 tokens in pages of 512 keep 1,024; without pages, as they are."""
+    paged, plain = written({**SERVE, "page": "512"}), written(SERVE)
+    key = "memory" if command == "plan" else "parts_bytes"
+    kept = [report(command, *words)[key] for words in ((paged,), (paged, "--page", "0"), (plain,))]
+    assert kept[1] == kept[2] != kept[0]
