@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from roofline.cli.outcome import settings
-from roofline.cli.planning import WORKLOADS, Given, quantity, question
-from roofline.decide.costs import kind_and_shares
+from roofline.cli.planning import WORKLOADS, Given, judged, question
 from roofline.decide.rates import require_device, step_of_report
 from roofline.decide.serving import Decoded, Goals, of_grid, of_plans, serving
 from roofline.decide.sweep import Asked, devices, first_of, sweep
@@ -19,7 +18,6 @@ from roofline.spec.axes import Axis, read_axes, spelt
 from roofline.spec.expenses import duration_s
 from roofline.spec.find import find_model, find_workload, model_names, workload_names
 from roofline.spec.source import MapNode, parse, read_source
-from roofline.units import Dimension
 
 if TYPE_CHECKING:
     from roofline.cli.planning import Question
@@ -164,13 +162,7 @@ def _question(words: Words, sizes: list[str]) -> Question:
 
 
 def _judged(words: Words, asked: Question) -> PlanReport:
-    from roofline.decide.judge import Asked as How
-    from roofline.decide.judge import judge
-
-    kind, shares = kind_and_shares(words.cost, words.efficiency)
-    reserve = quantity(words.reserve or "0 B", Dimension.BYTES, "--reserve")
-    how = How(kind=kind, shares=shares, execution=asked.subject.execution, reserve_bytes=reserve)
-    return judge(asked.subject, asked.plan, how, asked.noticed)
+    return judged(asked, words.cost, words.efficiency, words.reserve or "0 B")
 
 
 def _prompt(words: Words, asked: Question, tokens: int) -> First:

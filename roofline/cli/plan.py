@@ -11,7 +11,6 @@ from roofline.cli.outcome import chosen_format, deliver, render, reported, warn
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from roofline.cli.planning import Question
     from roofline.report.plan import PlanReport
 
 Phase = Annotated[str, typer.Option("--phase", help="train, prefill, decode or mixed.")]
@@ -64,14 +63,14 @@ def command(
 
       roofline plan llama-3-70b --phase decode -C dgx-h100 --plan tp=8 --set batch=64 --set context=8192
     """
-    from roofline.cli.planning import Given, question
+    from roofline.cli.planning import Given, judged, question
 
     chosen = chosen_format(format_, output, ("table", "json"))
     given = Given(
         model=model, cluster=cluster, phase=phase, sizes=settings or [], kv_dtype=kv_dtype, gradient_dtype=gradient_dtype,
         dispatch_dtype=dispatch_dtype, optimizer=optimizer, attention=attention, page=page, plan=plan, devices=devices,
     )  # fmt: skip
-    found = _judged(question(given), cost, efficiency, achieved, reserve)
+    found = judged(question(given), cost, efficiency, reserve, achieved)
     warn(found.warnings)
     if chosen == "json":
         from roofline.report.store import to_json
@@ -79,23 +78,6 @@ def command(
         deliver(to_json(found), output)
     else:
         _show(found, output)
-
-
-def _judged(asked: Question, cost: str | None, efficiency: str | None, achieved: str | None, reserve: str) -> PlanReport:
-    from roofline.cli.planning import quantity
-    from roofline.decide.costs import kind_and_shares
-    from roofline.decide.judge import Asked, judge
-    from roofline.units import Dimension
-
-    kind, shares = kind_and_shares(cost, efficiency)
-    how = Asked(
-        kind=kind,
-        shares=shares,
-        achieved=quantity(achieved, Dimension.FLOP_PER_S, "--achieved") if achieved else None,
-        execution=asked.subject.execution,
-        reserve_bytes=quantity(reserve, Dimension.BYTES, "--reserve"),
-    )
-    return judge(asked.subject, asked.plan, how, asked.noticed)
 
 
 def _show(found: PlanReport, output: str | None) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from roofline.hardware.cluster import Cluster
     from roofline.plan.plan import Plan
     from roofline.plan.validate import PlanProblem
+    from roofline.report.plan import PlanReport
     from roofline.spec.model_key import AskedOfModel
     from roofline.spec.plan import WrittenPlan
     from roofline.units import Dimension
@@ -200,6 +201,28 @@ def known_attention(name: str | None) -> None:
 
     if name is not None and name not in ATTENTION:
         raise UsageError(f"--attention: unknown '{name}'; {did_you_mean(name, ATTENTION)}")
+
+
+def judged(asked: Question, cost: str | None, efficiency: str | None, reserve: str, achieved: str | None = None) -> PlanReport:
+    """The report of the plan at the kind of cost, with the memory set aside and the stated rate that the words say.
+
+    Raises:
+        InputError: shares that cannot be.
+        UsageError: words that cannot be read, or that exclude each other.
+    """
+    from roofline.decide.costs import kind_and_shares
+    from roofline.decide.judge import Asked, judge
+    from roofline.units import Dimension
+
+    kind, shares = kind_and_shares(cost, efficiency)
+    how = Asked(
+        kind=kind,
+        shares=shares,
+        achieved=quantity(achieved, Dimension.FLOP_PER_S, "--achieved") if achieved else None,
+        execution=asked.subject.execution,
+        reserve_bytes=quantity(reserve, Dimension.BYTES, "--reserve"),
+    )
+    return judge(asked.subject, asked.plan, how, asked.noticed)
 
 
 def quantity(text: str, dimension: Dimension, option: str) -> float:
